@@ -1,0 +1,162 @@
+import {
+  custom,
+  type EIP1193Parameters,
+  type Hash,
+  HttpRequestError,
+  http,
+  TimeoutError,
+  type Transport,
+  webSocket,
+} from "viem";
+
+type Request = { method: string; params?: unknown };
+type Send = (request: Request) => Promise<unknown>;
+
+/** How long an endpoint that did not answer is passed over while others do. */
+const COOL_DOWN_MS = 30_000;
+const TIMEOUT_MS = 10_000;
+
+/** How long a node may take to learn of a block that another node of its provider has named. */
+const UNKNOWN_BLOCK_ATTEMPTS = 4;
+const UNKNOWN_BLOCK_WAIT_MS = 400;
+
+export class WrongChainError extends Error {
+  override name = "WrongChainError";
+  readonly expected: number;
+  readonly actual: number;
+
+  constructor(expected: number, actual: number, endpoint: string) {
+    super(`${endpoint} is on chain ${actual}, not on chain ${expected}.`);
+    this.expected = expected;
+    this.actual = actual;
+  }
+}
+
+/**
+ * A block that Ponder asked for is on no node. Ponder repeats a failed request for a minute, unless
+ * the error has a code and its message says "revert": then it gives up at once and finds the reorg
+ * at its next poll.
+ */
+class OrphanedBlockError extends Error {
+  override name = "OrphanedBlockError";
+  readonly code = -32001;
+
+  constructor(hash: Hash, cause: unknown) {
+    super(`Block ${hash} is on no node any more: a reorg reverted it.`, { cause });
+  }
+}
+
+/** An endpoint's address without what may be secret in it: credentials, path, query. */
+export const redactUrl = (url: string): string => {
+  const { protocol, host } = new URL(url);
+  return `${protocol}//${host}`;
+};
+
+const requestTo = (url: string): Send => {
+  const transport = url.startsWith("ws")
+    ? webSocket(url, { timeout: TIMEOUT_MS, retryCount: 0 })
+    : http(url, { timeout: TIMEOUT_MS, retryCount: 0 });
+  const { request } = transport({ retryCount: 0 });
+  return (body) => request(body as EIP1193Parameters);
+};
+
+/** The chain that an endpoint is on. */
+export const fetchChainId = async (url: string): Promise<number> =>
+  Number(await requestTo(url)({ method: "eth_chainId" }));
+
+type Endpoint = {
+  send: Send;
+  restsUntil: number;
+};
+
+/** An endpoint that answers only for its chain: the first request asks, and a wrong answer is final. */
+const createEndpoint = (chainId: number, url: string): Endpoint => {
+  const send = requestTo(url);
+  let verified: Promise<void> | undefined;
+
+  const verify = async () => {
+    const actual = Number(await send({ method: "eth_chainId" }));
+    if (actual !== chainId) throw new WrongChainError(chainId, actual, redactUrl(url));
+  };
+
+  return {
+    restsUntil: 0,
+    send: async (request) => {
+      verified ??= verify();
+      try {
+        await verified;
+      } catch (error) {
+        if (!(error instanceof WrongChainError)) verified = undefined;
+        throw error;
+      }
+      return send(request);
+    },
+  };
+};
+
+const isUnreachable = (error: unknown): boolean =>
+  error instanceof HttpRequestError || error instanceof TimeoutError || error instanceof WrongChainError;
+
+/** The block that a request names by its hash, if it does. */
+const blockHashOf = ({ method, params }: Request): Hash | undefined => {
+  const [first] = Array.isArray(params) ? params : [];
+  if (method === "eth_getBlockByHash" || method === "eth_getBlockReceipts") return first;
+  if (method === "eth_getLogs") return first?.blockHash;
+  return undefined;
+};
+
+/** "unknown block" (geth), "header not found", "blockHash cannot be found" (Hardhat) and their like. */
+const isUnknownBlock = (error: unknown): boolean =>
+  error instanceof Error &&
+  /(unknown|invalid) block|(block|header|hash|resource)\S* (cannot be |was |is )?(not )?found/i.test(
+    "details" in error ? `${error.message} ${error.details}` : error.message,
+  );
+
+const wait = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
+
+/**
+ * The one way to a chain: several endpoints, the first that answers is used. An endpoint that does
+ * not answer rests while others do; one on another chain is never used. When all fail, the error of
+ * the first is thrown, so that Ponder can read a provider's own limits from it.
+ */
+export const createChainTransport = (chainId: number, urls: readonly string[]): Transport => {
+  const endpoints = urls.map((url) => createEndpoint(chainId, url));
+
+  const ask = async (request: Request, isAnswer: (answer: unknown) => boolean) => {
+    const now = Date.now();
+    // A stable sort: endpoints at rest are the last resort, in their own order.
+    const inOrder = endpoints.toSorted((a, b) => Number(a.restsUntil > now) - Number(b.restsUntil > now));
+
+    let failure: { error: unknown } | undefined;
+    let answer: unknown;
+    for (const endpoint of inOrder) {
+      try {
+        answer = await endpoint.send(request);
+        if (isAnswer(answer)) return answer;
+      } catch (error) {
+        if (isUnreachable(error)) endpoint.restsUntil = Date.now() + COOL_DOWN_MS;
+        failure ??= { error };
+      }
+    }
+    if (failure) throw failure.error;
+    return answer;
+  };
+
+  const request = async (body: Request) => {
+    const hash = blockHashOf(body);
+    if (hash === undefined) return ask(body, () => true);
+
+    for (let attempt = 1; ; attempt++) {
+      try {
+        const answer = await ask(body, (block) => block !== null);
+        if (answer !== null || attempt === UNKNOWN_BLOCK_ATTEMPTS) return answer;
+      } catch (error) {
+        if (!isUnknownBlock(error)) throw error;
+        if (attempt === UNKNOWN_BLOCK_ATTEMPTS) throw new OrphanedBlockError(hash, error);
+      }
+      await wait(UNKNOWN_BLOCK_WAIT_MS);
+    }
+  };
+
+  return custom({ request });
+};

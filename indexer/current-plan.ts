@@ -1,0 +1,33 @@
+import { type Client, createClient } from "viem";
+import { createChainTransport } from "./chain-transport.ts";
+import { type IndexPlan, PLAN_VARIABLE } from "./plan.ts";
+
+// What ponder.config.ts and the indexing functions know, inside the Ponder process.
+
+const readPlan = (): IndexPlan => {
+  const plan = process.env[PLAN_VARIABLE];
+  if (!plan) {
+    throw new Error(`${PLAN_VARIABLE} is not set: start the indexer with "npm run indexer".`);
+  }
+  return JSON.parse(plan);
+};
+
+export const plan = readPlan();
+
+export const transports = new Map(
+  plan.chains.map(({ chainId, rpcUrls }) => [chainId, createChainTransport(chainId, rpcUrls)]),
+);
+
+const clients = new Map<number, Client>();
+
+/** A client that reads a chain directly. Ponder's own caches by block number, which a reorg can make stale. */
+export const chainClient = (chainId: number): Client => {
+  let client = clients.get(chainId);
+  if (!client) {
+    const transport = transports.get(chainId);
+    if (!transport) throw new Error(`Chain ${chainId} is not part of this index.`);
+    client = createClient({ transport });
+    clients.set(chainId, client);
+  }
+  return client;
+};

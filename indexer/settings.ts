@@ -1,0 +1,182 @@
+import { z } from "zod";
+import { type Network, networks } from "../registry/networks.ts";
+
+export type ChainSettings = {
+  network: Network;
+  rpcUrls: string[];
+  wsUrl: string | null;
+  /** First block to index, for both registries, where the operator has set one. */
+  startBlock: number | null;
+};
+
+export type IndexerSettings = {
+  /** null: the embedded Postgres. */
+  databaseUrl: string | null;
+  /** The shard's name, and its views schema. */
+  shard: string;
+  chains: ChainSettings[];
+  pollingIntervalMs: number;
+  /** Where Ponder's private port listens. */
+  host: string;
+  port: number;
+  logLevel: string;
+};
+
+/** Settings that cannot be used, with every reason. */
+export class SettingsError extends Error {
+  override name = "SettingsError";
+  readonly problems: readonly string[];
+
+  constructor(problems: readonly string[]) {
+    super(["The settings cannot be used:", ...problems.map((problem) => `  - ${problem}`)].join("\n"));
+    this.problems = problems;
+  }
+}
+
+/** Schemas that are not a shard's to take. */
+const RESERVED_SCHEMAS = ["public", "ponder_sync", "information_schema", "service", "analytics", "indexer"];
+
+const isUrl = (protocols: string[]) => (value: string) =>
+  URL.canParse(value) && protocols.includes(new URL(value).protocol);
+
+const urlList = z
+  .string()
+  .transform((value) => value.split(",").map((url) => url.trim()))
+  .refine((urls) => urls.every(isUrl(["http:", "https:", "ws:", "wss:"])), {
+    error: "must be one URL or several with commas, each http, https, ws or wss",
+  });
+
+const webSocketUrl = z.string().refine(isUrl(["ws:", "wss:"]), { error: "must be a ws or wss URL" });
+
+const integer = (min: number, max: number) =>
+  z
+    .string()
+    .regex(/^\d+$/, { error: `must be a whole number from ${min} to ${max}`, abort: true })
+    .transform(Number)
+    .refine((value) => value >= min && value <= max, {
+      error: `must be a whole number from ${min} to ${max}`,
+    });
+
+const general = z.object({
+  DATABASE_URL: z
+    .string()
+    .refine(isUrl(["postgres:", "postgresql:"]), { error: "must be a postgres:// URL" })
+    .optional(),
+  SHARD: z
+    .string()
+    .regex(/^[a-z][a-z0-9_]{0,29}$/, {
+      error: "must be 1 to 30 lower-case letters, digits or _, and start with a letter",
+    })
+    .refine((name) => !RESERVED_SCHEMAS.includes(name) && !/^pg_|_[0-9a-f]{10}$/.test(name), {
+      error: "is the name of a schema with another use",
+    })
+    .default("registry"),
+  CHAINS: z
+    .string()
+    .regex(/^\d+(\s*,\s*\d+)*$/, { error: "must be chain ids with commas, such as 1,137" })
+    .transform((value) => [...new Set(value.split(",").map(Number))])
+    .optional(),
+  POLLING_INTERVAL_MS: integer(50, 600_000).default(1000),
+  INDEXER_HOST: z.string().default("127.0.0.1"),
+  INDEXER_PORT: integer(1, 65_535).default(42_069),
+  LOG_LEVEL: z
+    .enum(["fatal", "error", "warn", "info", "debug", "trace"], {
+      error: "must be fatal, error, warn, info, debug or trace",
+    })
+    .default("info"),
+});
+
+/** The settings that end in a chain id. */
+const PER_CHAIN = {
+  PONDER_RPC_URL_: urlList,
+  PONDER_WS_URL_: webSocketUrl,
+  START_BLOCK_: integer(0, Number.MAX_SAFE_INTEGER),
+};
+
+type PerChain = {
+  [Prefix in keyof typeof PER_CHAIN]: Map<number, z.output<(typeof PER_CHAIN)[Prefix]>>;
+};
+
+/** Reads an indexer's settings from the environment. Throws a SettingsError that names every problem. */
+export const parseIndexerSettings = (environment: NodeJS.ProcessEnv): IndexerSettings => {
+  // An empty variable is one that is not set: docker compose passes on what .env leaves open.
+  const variables = Object.fromEntries(
+    Object.entries(environment).flatMap(([name, value]) => (value?.trim() ? [[name, value.trim()]] : [])),
+  );
+  const problems: string[] = [];
+
+  const perChain: PerChain = {
+    PONDER_RPC_URL_: new Map(),
+    PONDER_WS_URL_: new Map(),
+    START_BLOCK_: new Map(),
+  };
+  const parsePerChain = <Prefix extends keyof PerChain>(prefix: Prefix) => {
+    const values: Map<number, unknown> = perChain[prefix];
+    for (const [name, value] of Object.entries(variables)) {
+      if (!name.startsWith(prefix)) continue;
+      const id = name.slice(prefix.length);
+      const network = /^[1-9]\d*$/.test(id) ? networks.get(Number(id)) : undefined;
+      if (!network) {
+        problems.push(`${name}: there is no registry on a chain "${id}"; known chain ids are ${knownChains}.`);
+        continue;
+      }
+      const parsed = PER_CHAIN[prefix].safeParse(value);
+      if (parsed.success) values.set(network.chainId, parsed.data);
+      else problems.push(`${name} ${parsed.error.issues[0]?.message}.`);
+    }
+  };
+  for (const prefix of Object.keys(PER_CHAIN) as (keyof PerChain)[]) parsePerChain(prefix);
+
+  const parsed = general.safeParse(variables);
+  if (!parsed.success) {
+    for (const { path, message } of parsed.error.issues) problems.push(`${path.join(".")} ${message}.`);
+  }
+
+  const hasRpc = (chainId: number) => variables[`PONDER_RPC_URL_${chainId}`] !== undefined;
+  for (const chainId of parsed.data?.CHAINS ?? []) {
+    if (!networks.has(chainId)) {
+      problems.push(`CHAINS: there is no registry on a chain "${chainId}"; known chain ids are ${knownChains}.`);
+    } else if (!hasRpc(chainId)) {
+      problems.push(`CHAINS names chain ${chainId}, which has no RPC: set PONDER_RPC_URL_${chainId}.`);
+    }
+  }
+  for (const prefix of ["PONDER_WS_URL_", "START_BLOCK_"] as const) {
+    for (const chainId of perChain[prefix].keys()) {
+      if (!hasRpc(chainId)) {
+        problems.push(`${prefix}${chainId} is set, but chain ${chainId} has no RPC: set PONDER_RPC_URL_${chainId}.`);
+      }
+    }
+  }
+  if (!Object.keys(variables).some((name) => name.startsWith("PONDER_RPC_URL_"))) {
+    problems.push(
+      "No chain to index: set PONDER_RPC_URL_<chainId>, for example PONDER_RPC_URL_1=https://… for Ethereum.",
+    );
+  }
+
+  if (!parsed.success || problems.length > 0) throw new SettingsError(problems);
+  const { data } = parsed;
+
+  return {
+    databaseUrl: data.DATABASE_URL ?? null,
+    shard: data.SHARD,
+    chains: [...networks.values()]
+      .filter(({ chainId }) => data.CHAINS?.includes(chainId) ?? true)
+      .flatMap((network) => {
+        const rpcUrls = perChain.PONDER_RPC_URL_.get(network.chainId);
+        if (!rpcUrls) return [];
+        return {
+          network,
+          rpcUrls,
+          wsUrl: perChain.PONDER_WS_URL_.get(network.chainId) ?? null,
+          startBlock: perChain.START_BLOCK_.get(network.chainId) ?? null,
+        };
+      })
+      .sort((a, b) => a.network.chainId - b.network.chainId),
+    pollingIntervalMs: data.POLLING_INTERVAL_MS,
+    host: data.INDEXER_HOST,
+    port: data.INDEXER_PORT,
+    logLevel: data.LOG_LEVEL,
+  };
+};
+
+const knownChains = [...networks.keys()].sort((a, b) => a - b).join(", ");

@@ -1,0 +1,64 @@
+import type { Client } from "viem";
+import { getBlock, getBlockNumber, getCode } from "viem/actions";
+import type { Deployment } from "../registry/networks.ts";
+
+/** Where a start block comes from. Starting early only costs time; starting late loses delegations. */
+export type StartBlock =
+  | { block: number; source: "setting" | "proven" | "floor" | "discovered" }
+  | { block: 0; source: "genesis"; reason: string };
+
+/**
+ * The first block that can hold an event of a registry: as set, as proven, or as found on the chain.
+ * Never later than the deployment.
+ */
+export const findStartBlock = async (
+  client: Client,
+  deployment: Deployment,
+  setting: number | null,
+): Promise<StartBlock> => {
+  if (setting !== null) return { block: setting, source: "setting" };
+  if (deployment.startBlock !== null) return { block: deployment.startBlock, source: "proven" };
+  if (deployment.startBlockFloor !== null) return { block: deployment.startBlockFloor, source: "floor" };
+  return discoverStartBlock(client, deployment);
+};
+
+const genesis = (reason: string): StartBlock => ({ block: 0, source: "genesis", reason });
+
+/** Bisects for the block at which the registry's code appears. */
+const discoverStartBlock = async (client: Client, deployment: Deployment): Promise<StartBlock> => {
+  const { address, deployedBefore } = deployment;
+  if (deployedBefore === null) {
+    return genesis("it is not known by when the registry was deployed, so a found block could not be checked");
+  }
+
+  const head = await getBlockNumber(client, { cacheTime: 0 });
+  if (!(await getCode(client, { address, blockNumber: head }))) {
+    return genesis("the registry is not deployed on this chain");
+  }
+
+  // The code is absent before `absent` and at it, present at `present` and after it.
+  let absent = -1n;
+  let present = head;
+  while (present - absent > 1n) {
+    const middle = (absent + present) / 2n;
+    let code: string | undefined;
+    try {
+      code = await getCode(client, { address, blockNumber: middle });
+    } catch {
+      // Nodes say in many ways that they have no old state. One that is gone says nothing more.
+      await getBlockNumber(client, { cacheTime: 0 });
+      return genesis("the RPC is not an archive node: it has no state of old blocks");
+    }
+    if (code) present = middle;
+    else absent = middle;
+  }
+
+  // Some nodes answer "no code" instead of "no state". The block found is then too late.
+  const { timestamp } = await getBlock(client, { blockNumber: present });
+  if (Number(timestamp) * 1000 > Date.parse(deployedBefore)) {
+    return genesis(
+      `block ${present}, where the RPC first shows the registry's code, is later than its known deployment: the RPC lacks older state`,
+    );
+  }
+  return { block: Number(present), source: "discovered" };
+};

@@ -1,0 +1,105 @@
+import { index, onchainTable, primaryKey } from "ponder";
+import type { DelegationTypeV1, DelegationTypeV2 } from "./registry/delegation.ts";
+import type { RegistryVersion } from "./registry/networks.ts";
+
+// Addresses, rights and hashes are lower-case hex. A column of a key is never null: where a
+// delegation has no contract, token or rights, the column is zero.
+
+/** The log: one row for each delegation that an event switched on, re-amounted or switched off. */
+export const delegationChange = onchainTable(
+  "delegation_change",
+  (t) => ({
+    chainId: t.int8({ mode: "number" }).notNull(),
+    blockNumber: t.int8({ mode: "bigint" }).notNull(),
+    logIndex: t.integer().notNull(),
+    /** Which of its event's changes this is: a mass revocation writes one for each delegation it ended. */
+    ordinal: t.integer().notNull(),
+
+    registry: t.text().$type<RegistryVersion>().notNull(),
+    vault: t.hex().notNull(),
+    delegate: t.hex().notNull(),
+    type: t.text().$type<DelegationTypeV1 | DelegationTypeV2>().notNull(),
+    contract: t.hex().notNull(),
+    tokenId: t.bigint().notNull(),
+    rights: t.hex().notNull(),
+
+    active: t.boolean().notNull(),
+    /** The delegated balance after the change; zero for types that have none. */
+    amount: t.bigint().notNull(),
+
+    event: t.text().notNull(),
+    blockTimestamp: t.int8({ mode: "bigint" }).notNull(),
+    transactionHash: t.hex().notNull(),
+  }),
+  (table) => ({
+    pk: primaryKey({ columns: [table.chainId, table.blockNumber, table.logIndex, table.ordinal] }),
+    byVault: index().on(table.chainId, table.vault, table.blockNumber, table.logIndex),
+    byDelegate: index().on(table.chainId, table.delegate, table.blockNumber, table.logIndex),
+  }),
+);
+
+/** The v1 delegations that are active now, each with the event that made it active. */
+export const delegationV1 = onchainTable(
+  "delegation_v1",
+  (t) => ({
+    chainId: t.int8({ mode: "number" }).notNull(),
+    vault: t.hex().notNull(),
+    delegate: t.hex().notNull(),
+    type: t.text().$type<DelegationTypeV1>().notNull(),
+    contract: t.hex().notNull(),
+    tokenId: t.bigint().notNull(),
+
+    blockNumber: t.int8({ mode: "bigint" }).notNull(),
+    logIndex: t.integer().notNull(),
+    blockTimestamp: t.int8({ mode: "bigint" }).notNull(),
+    transactionHash: t.hex().notNull(),
+  }),
+  (table) => ({
+    pk: primaryKey({
+      columns: [table.chainId, table.vault, table.delegate, table.type, table.contract, table.tokenId],
+    }),
+    byVault: index().on(table.chainId, table.vault, table.blockNumber, table.logIndex),
+    byDelegate: index().on(table.chainId, table.delegate, table.blockNumber, table.logIndex),
+  }),
+);
+
+/** The v2 delegations that are active now, each with the event that made it active. */
+export const delegationV2 = onchainTable(
+  "delegation_v2",
+  (t) => ({
+    chainId: t.int8({ mode: "number" }).notNull(),
+    vault: t.hex().notNull(),
+    delegate: t.hex().notNull(),
+    type: t.text().$type<DelegationTypeV2>().notNull(),
+    contract: t.hex().notNull(),
+    tokenId: t.bigint().notNull(),
+    rights: t.hex().notNull(),
+
+    /** The delegated balance as last set; zero for types that have none. */
+    amount: t.bigint().notNull(),
+
+    blockNumber: t.int8({ mode: "bigint" }).notNull(),
+    logIndex: t.integer().notNull(),
+    blockTimestamp: t.int8({ mode: "bigint" }).notNull(),
+    transactionHash: t.hex().notNull(),
+  }),
+  (table) => ({
+    pk: primaryKey({
+      columns: [table.chainId, table.vault, table.delegate, table.type, table.contract, table.tokenId, table.rights],
+    }),
+    byVault: index().on(table.chainId, table.vault, table.blockNumber, table.logIndex),
+    byDelegate: index().on(table.chainId, table.delegate, table.blockNumber, table.logIndex),
+  }),
+);
+
+/**
+ * The newest block that the rows of a chain include. Written with them and undone with them, which
+ * Ponder's own checkpoint is not: that one stays ahead for a moment during a reorg. A chain that is
+ * still catching up has no row.
+ */
+export const indexedBlock = onchainTable("indexed_block", (t) => ({
+  chainId: t.int8({ mode: "number" }).primaryKey(),
+  number: t.int8({ mode: "bigint" }).notNull(),
+  hash: t.hex().notNull(),
+  timestamp: t.int8({ mode: "bigint" }).notNull(),
+}));

@@ -1,0 +1,24 @@
+import { type Address, type Hex, zeroAddress, zeroHash } from "viem";
+
+/**
+ * What a delegation covers. v1 knows ALL, CONTRACT and TOKEN; v2 splits tokens by standard,
+ * and the three standards never satisfy one another.
+ */
+export type DelegationTypeV1 = "ALL" | "CONTRACT" | "TOKEN";
+export type DelegationTypeV2 = "ALL" | "CONTRACT" | "ERC721" | "ERC20" | "ERC1155";
+
+/**
+ * How far a delegation reaches. Every field is part of the delegation's key and so never null:
+ * a part that a type does not have is zero.
+ */
+export type Scope<Type> = { type: Type; contract: Address; tokenId: bigint };
+
+/** A delegation's identity within one chain and one registry. Addresses are lower-case. */
+export type DelegationKeyV1 = { vault: Address; delegate: Address } & Scope<DelegationTypeV1>;
+export type DelegationKeyV2 = { vault: Address; delegate: Address; rights: Hex } & Scope<DelegationTypeV2>;
+
+/** No contract, no token, no rights: the zero that stands for "not limited" in a key. */
+export const NO_CONTRACT: Address = zeroAddress;
+export const NO_TOKEN = 0n;
+/** Empty rights are full rights: they satisfy a check for any rights. */
+export const FULL_RIGHTS: Hex = zeroHash;

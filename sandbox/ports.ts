@@ -1,0 +1,23 @@
+import { createServer } from "node:net";
+
+const listen = (host: string, port: number): Promise<number> =>
+  new Promise((resolve, reject) => {
+    const server = createServer();
+    server.once("error", reject);
+    server.listen({ host, port, exclusive: true }, () => {
+      const address = server.address();
+      const taken = typeof address === "object" && address !== null ? address.port : port;
+      server.close(() => resolve(taken));
+    });
+  });
+
+/** Whether nobody listens on a port. */
+export const isPortFree = (host: string, port: number): Promise<boolean> =>
+  listen(host, port).then(
+    () => true,
+    () => false,
+  );
+
+/** A port of loopback that nobody listens on: the preferred one where it can be had. */
+export const findFreePort = async (preferred = 0): Promise<number> =>
+  listen("127.0.0.1", preferred).catch(() => listen("127.0.0.1", 0));
