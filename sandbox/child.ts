@@ -22,11 +22,12 @@ type Options = {
 };
 
 /**
- * Starts a Node program as a child that ends with this process. It has a process group of its own,
+ * Starts a Node program, JavaScript or TypeScript, as a child that ends with this process. It has a process group of its own,
  * so that Ctrl-C reaches only this process, which then ends its children in the right order.
  */
 export const startNode = (script: string, args: readonly string[], { env, output }: Options): Child => {
-  const child: ChildProcess = spawn(process.execPath, ["--import", EXIT_WITH_PARENT, script, ...args], {
+  const loader = script.endsWith(".ts") ? ["--import", "tsx"] : [];
+  const child: ChildProcess = spawn(process.execPath, [...loader, "--import", EXIT_WITH_PARENT, script, ...args], {
     detached: true,
     env,
     stdio: ["ignore", output ? "pipe" : "inherit", output ? "pipe" : "inherit", "ipc"],

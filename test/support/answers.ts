@@ -1,0 +1,247 @@
+import { type Address, createClient, type Hex, http, maxUint256, zeroAddress, zeroHash } from "viem";
+import { readContract } from "viem/actions";
+import { registryV1Abi, registryV2Abi } from "../../registry/abi.ts";
+import type { DelegationV1, DelegationV2, State } from "./index-state.ts";
+import type { World } from "./world.ts";
+
+/** An answer for each question, by the question's text. */
+export type Answers = Map<string, string>;
+
+type Question =
+  | { registry: "v1"; check: "all"; vault: Address; delegate: Address }
+  | { registry: "v1"; check: "contract"; vault: Address; delegate: Address; contract: Address }
+  | { registry: "v1"; check: "token"; vault: Address; delegate: Address; contract: Address; tokenId: bigint }
+  | { registry: "v2"; check: "all"; vault: Address; delegate: Address; rights: Hex }
+  | { registry: "v2"; check: "contract" | "erc20"; vault: Address; delegate: Address; contract: Address; rights: Hex }
+  | {
+      registry: "v2";
+      check: "erc721" | "erc1155";
+      vault: Address;
+      delegate: Address;
+      contract: Address;
+      tokenId: bigint;
+      rights: Hex;
+    };
+
+const textOf = (question: Question): string => Object.values(question).join(" ");
+
+/** Every check there is between the wallets of a world. */
+const questionsOf = ({ wallets, contracts, tokenIds, rights }: World): Question[] => {
+  const questions: Question[] = [];
+  for (const { address: vault } of wallets) {
+    for (const { address: delegate } of wallets) {
+      const pair = { vault, delegate };
+      questions.push({ registry: "v1", check: "all", ...pair });
+      for (const right of rights) questions.push({ registry: "v2", check: "all", ...pair, rights: right });
+      for (const contract of contracts) {
+        questions.push({ registry: "v1", check: "contract", ...pair, contract });
+        for (const right of rights) {
+          for (const check of ["contract", "erc20"] as const) {
+            questions.push({ registry: "v2", check, ...pair, contract, rights: right });
+          }
+        }
+        for (const tokenId of tokenIds) {
+          questions.push({ registry: "v1", check: "token", ...pair, contract, tokenId });
+          for (const right of rights) {
+            for (const check of ["erc721", "erc1155"] as const) {
+              questions.push({ registry: "v2", check, ...pair, contract, tokenId, rights: right });
+            }
+          }
+        }
+      }
+    }
+  }
+  return questions;
+};
+
+/** What the registries themselves answer at a block: every check, and every list. */
+export const answersOfContracts = async (url: string, world: World, blockNumber: bigint): Promise<Answers> => {
+  const client = createClient({ transport: http(url, { batch: { batchSize: 200 }, timeout: 120_000 }) });
+  const v1 = { abi: registryV1Abi, address: world.v1, blockNumber } as const;
+  const v2 = { abi: registryV2Abi, address: world.v2, blockNumber } as const;
+
+  const ask = (question: Question): Promise<boolean | bigint> => {
+    const { vault, delegate } = question;
+    if (question.registry === "v1") {
+      switch (question.check) {
+        case "all":
+          return readContract(client, { ...v1, functionName: "checkDelegateForAll", args: [delegate, vault] });
+        case "contract":
+          return readContract(client, {
+            ...v1,
+            functionName: "checkDelegateForContract",
+            args: [delegate, vault, question.contract],
+          });
+        case "token":
+          return readContract(client, {
+            ...v1,
+            functionName: "checkDelegateForToken",
+            args: [delegate, vault, question.contract, question.tokenId],
+          });
+      }
+    }
+    switch (question.check) {
+      case "all":
+        return readContract(client, {
+          ...v2,
+          functionName: "checkDelegateForAll",
+          args: [delegate, vault, question.rights],
+        });
+      case "contract":
+        return readContract(client, {
+          ...v2,
+          functionName: "checkDelegateForContract",
+          args: [delegate, vault, question.contract, question.rights],
+        });
+      case "erc20":
+        return readContract(client, {
+          ...v2,
+          functionName: "checkDelegateForERC20",
+          args: [delegate, vault, question.contract, question.rights],
+        });
+      case "erc721":
+        return readContract(client, {
+          ...v2,
+          functionName: "checkDelegateForERC721",
+          args: [delegate, vault, question.contract, question.tokenId, question.rights],
+        });
+      case "erc1155":
+        return readContract(client, {
+          ...v2,
+          functionName: "checkDelegateForERC1155",
+          args: [delegate, vault, question.contract, question.tokenId, question.rights],
+        });
+    }
+  };
+
+  const answers: Answers = new Map();
+  await Promise.all(
+    questionsOf(world).map(async (question) => answers.set(textOf(question), String(await ask(question)))),
+  );
+
+  const lists = world.wallets.flatMap(({ address }) => [
+    readContract(client, { ...v1, functionName: "getDelegationsByDelegate", args: [address] }).then((rows) =>
+      answers.set(
+        `v1 incoming ${address}`,
+        listOf(
+          rows.map(({ type_, contract_, ...row }) => ({ ...row, contract: contract_, type: V1_TYPES[type_] ?? "NONE" })),
+        ),
+      ),
+    ),
+    readContract(client, { ...v2, functionName: "getIncomingDelegations", args: [address] }).then((rows) =>
+      answers.set(`v2 incoming ${address}`, listOf(rows.map(delegationOf))),
+    ),
+    readContract(client, { ...v2, functionName: "getOutgoingDelegations", args: [address] }).then((rows) =>
+      answers.set(`v2 outgoing ${address}`, listOf(rows.map(delegationOf))),
+    ),
+  ]);
+  await Promise.all(lists);
+  return answers;
+};
+
+const V1_TYPES = ["NONE", "ALL", "CONTRACT", "TOKEN"] as const;
+const V2_TYPES = ["NONE", "ALL", "CONTRACT", "ERC721", "ERC20", "ERC1155"] as const;
+
+const delegationOf = (row: {
+  type_: number;
+  to: Address;
+  from: Address;
+  rights: Hex;
+  contract_: Address;
+  tokenId: bigint;
+  amount: bigint;
+}) => ({
+  type: V2_TYPES[row.type_] ?? "NONE",
+  vault: row.from,
+  delegate: row.to,
+  rights: row.rights,
+  contract: row.contract_,
+  tokenId: row.tokenId,
+  amount: row.amount,
+});
+
+type Listed = {
+  type: string;
+  vault: Address;
+  delegate: Address;
+  contract: Address;
+  tokenId: bigint;
+  rights?: Hex;
+  amount?: bigint;
+};
+
+/** A list as text, in an order of its own: the registry's is not the service's. */
+const listOf = (rows: readonly Listed[]): string =>
+  rows
+    .map(({ type, vault, delegate, contract, tokenId, rights = "", amount = "" }) =>
+      [type, vault, delegate, contract, tokenId, rights, amount].join(" ").toLowerCase(),
+    )
+    .sort()
+    .join("\n");
+
+/** The answers that follow from a state, by the rules of the registries. */
+export const answersOfState = (state: State, world: World): Answers => {
+  const v1 = new Set(state.v1.map((row) => keyV1(row)));
+  const v2 = new Map(state.v2.map((row) => [keyV2(row), row.amount]));
+
+  const holdsV1 = (key: DelegationV1) => v1.has(keyV1(key));
+  /** With exactly these rights, or with all rights. */
+  const holdsV2 = (key: Omit<DelegationV2, "amount">) => v2.has(keyV2(key)) || v2.has(keyV2({ ...key, rights: zeroHash }));
+
+  const answer = (question: Question): boolean | bigint => {
+    const { vault, delegate } = question;
+    const contract = "contract" in question ? question.contract : zeroAddress;
+    const tokenId = "tokenId" in question ? question.tokenId : 0n;
+    if (question.registry === "v1") {
+      return (
+        holdsV1({ type: "ALL", vault, delegate, contract: zeroAddress, tokenId: 0n }) ||
+        (question.check !== "all" && holdsV1({ type: "CONTRACT", vault, delegate, contract, tokenId: 0n })) ||
+        (question.check === "token" && holdsV1({ type: "TOKEN", vault, delegate, contract, tokenId }))
+      );
+    }
+    const { rights } = question;
+    const isBroad =
+      holdsV2({ type: "ALL", vault, delegate, rights, contract: zeroAddress, tokenId: 0n }) ||
+      (question.check !== "all" && holdsV2({ type: "CONTRACT", vault, delegate, rights, contract, tokenId: 0n }));
+    switch (question.check) {
+      case "all":
+      case "contract":
+        return isBroad;
+      case "erc721":
+        return isBroad || holdsV2({ type: "ERC721", vault, delegate, rights, contract, tokenId });
+      case "erc20":
+      case "erc1155": {
+        if (isBroad) return maxUint256;
+        const type = question.check === "erc20" ? "ERC20" : "ERC1155";
+        const amount = (rights: Hex) => v2.get(keyV2({ type, vault, delegate, rights, contract, tokenId })) ?? 0n;
+        const [exact, full] = [amount(rights), amount(zeroHash)];
+        return exact > full ? exact : full;
+      }
+    }
+  };
+
+  const answers: Answers = new Map(
+    questionsOf(world).map((question) => [textOf(question), String(answer(question))]),
+  );
+  const isSame = (a: Address, b: Address) => a.toLowerCase() === b.toLowerCase();
+  for (const { address } of world.wallets) {
+    answers.set(`v1 incoming ${address}`, listOf(state.v1.filter(({ delegate }) => isSame(delegate, address))));
+    answers.set(`v2 incoming ${address}`, listOf(state.v2.filter(({ delegate }) => isSame(delegate, address))));
+    answers.set(`v2 outgoing ${address}`, listOf(state.v2.filter(({ vault }) => isSame(vault, address))));
+  }
+  return answers;
+};
+
+const keyV1 = ({ vault, delegate, type, contract, tokenId }: DelegationV1) =>
+  [vault, delegate, type, contract, tokenId].join().toLowerCase();
+const keyV2 = ({ vault, delegate, type, contract, tokenId, rights }: Omit<DelegationV2, "amount">) =>
+  [vault, delegate, type, contract, tokenId, rights].join().toLowerCase();
+
+/** Where two sets of answers differ: a line each. */
+export const differences = (actual: Answers, expected: Answers): string[] => {
+  const questions = new Set([...actual.keys(), ...expected.keys()]);
+  return [...questions].flatMap((question) => {
+    const [got, want] = [actual.get(question), expected.get(question)];
+    return got === want ? [] : `${question}: ${got}, but the registry says ${want}`;
+  });
+};

@@ -1,0 +1,22 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { TestProject } from "vitest/node";
+import { startEmbeddedPostgres } from "../../sandbox/embedded-postgres.ts";
+
+declare module "vitest" {
+  export interface ProvidedContext {
+    postgresUrl: string;
+  }
+}
+
+/** One Postgres server for all tests; each test makes a database of its own in it. */
+export default async ({ provide }: TestProject) => {
+  const directory = await mkdtemp(join(tmpdir(), "delegation-registry-test-"));
+  const postgres = await startEmbeddedPostgres({ directory: join(directory, "postgres"), disposable: true });
+  provide("postgresUrl", postgres.url);
+  return async () => {
+    await postgres.stop();
+    await rm(directory, { recursive: true, force: true });
+  };
+};

@@ -1,0 +1,33 @@
+/** Numbers that look random and are the same for the same seed. */
+export class Random {
+  #state: number;
+
+  constructor(seed: number) {
+    this.#state = seed >>> 0;
+  }
+
+  /** A number from 0 up to, not including, 1. (mulberry32) */
+  next(): number {
+    this.#state = (this.#state + 0x6d2b79f5) >>> 0;
+    let mixed = this.#state;
+    mixed = Math.imul(mixed ^ (mixed >>> 15), mixed | 1);
+    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
+  }
+
+  /** A whole number from the first to the last, both included. */
+  integer(first: number, last: number): number {
+    return first + Math.floor(this.next() * (last - first + 1));
+  }
+
+  chance(probability: number): boolean {
+    return this.next() < probability;
+  }
+
+  pick<T>(values: readonly [T, ...T[]]): T {
+    return values[this.integer(0, values.length - 1)] ?? values[0];
+  }
+}
+
+/** The seed of a run: as asked for, so that a failure can be run again, or another each time. */
+export const chooseSeed = (): number => Number(process.env.SEED || Date.now() % 2 ** 32);
