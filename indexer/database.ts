@@ -12,6 +12,12 @@ const CREATE_NOTES = `
     block bigint not null,
     found_at timestamptz not null default now(),
     primary key (chain_id, registry, address)
+  );
+  create table if not exists indexer.shard (
+    name text primary key,
+    -- the index that the shard's views show
+    schema text not null,
+    since timestamptz not null default now()
   )`;
 
 /** One key for all indexers: "create if not exists" by two at once can fail. */
@@ -72,34 +78,63 @@ export class IndexerDatabase {
    * holds the index and knows that its Ponder has ended.
    */
   async releasePonderLock(schema: string): Promise<void> {
-    const meta = await this.#metaOf(schema);
+    const meta = await this.#tableIn(schema, "_ponder_meta");
     if (meta) await this.#query(`update ${meta} set value = jsonb_set(value, '{is_locked}', '0')`);
   }
 
-  /** Whether an index has caught up with all its chains since its Ponder started. */
-  async isReady(schema: string): Promise<boolean> {
-    const meta = await this.#metaOf(schema);
-    if (!meta) return false;
-    const { rows } = await this.#query(`select (value->>'is_ready')::int = 1 as ready from ${meta}`);
-    return rows[0]?.ready ?? false;
+  /** The index that a shard's views show, or null while there are none. */
+  async servedSchema(shard: string): Promise<string | null> {
+    const { rows } = await this.#query("select schema from indexer.shard where name = $1", [shard]);
+    return rows[0]?.schema ?? null;
   }
 
-  /** The schema that a shard's views show, or null while there are none. */
-  async servedSchema(shard: string): Promise<string | null> {
+  /**
+   * Whether an index can be shown: its Ponder is through with history, and it has a newest block for
+   * each of its chains that is no older than the one shown now.
+   */
+  async hasCaughtUp(schema: string, chainIds: readonly number[], served: string | null): Promise<boolean> {
+    const meta = await this.#tableIn(schema, "_ponder_meta");
+    if (!meta) return false;
+    const { rows: state } = await this.#query(`select value->'is_ready' = '1' as ready from ${meta}`);
+    if (!state[0]?.ready) return false;
+
+    const fresh = await this.#tableIn(schema, "indexed_block");
+    const shown = served && (await this.#tableIn(served, "indexed_block"));
     const { rows } = await this.#query(
-      `select source_namespace.nspname as schema
-       from pg_class view
-       join pg_namespace on pg_namespace.oid = view.relnamespace
-       join pg_rewrite on pg_rewrite.ev_class = view.oid
-       join pg_depend on pg_depend.classid = 'pg_rewrite'::regclass and pg_depend.objid = pg_rewrite.oid
-         and pg_depend.refclassid = 'pg_class'::regclass and pg_depend.refobjid <> view.oid
-       join pg_class source on source.oid = pg_depend.refobjid
-       join pg_namespace source_namespace on source_namespace.oid = source.relnamespace
-       where pg_namespace.nspname = $1 and view.relname = '_ponder_meta'
-       limit 1`,
-      [shard],
+      `select count(*)::int as chains from ${fresh} fresh
+       where chain_id = any($1) ${shown ? `and number >= coalesce((select number from ${shown} where chain_id = fresh.chain_id), 0)` : ""}`,
+      [chainIds],
     );
-    return rows[0]?.schema ?? null;
+    return rows[0]?.chains === chainIds.length;
+  }
+
+  /** Has a shard's views show an index, from one moment to the next. */
+  async serve(shard: string, schema: string): Promise<void> {
+    await this.#inTransaction(async (client) => {
+      const { rows } = await client.query<{ name: string }>(
+        `select jsonb_array_elements_text(value->'table_names' || '["_ponder_meta", "_ponder_checkpoint"]') as name
+         from ${pg.escapeIdentifier(schema)}._ponder_meta`,
+      );
+      await client.query(`create schema if not exists ${pg.escapeIdentifier(shard)}`);
+      for (const { name } of rows) {
+        const view = `${pg.escapeIdentifier(shard)}.${pg.escapeIdentifier(name)}`;
+        const select = `as select * from ${pg.escapeIdentifier(schema)}.${pg.escapeIdentifier(name)}`;
+        await client.query("savepoint replacing");
+        try {
+          await client.query(`create or replace view ${view} ${select}`);
+        } catch {
+          // Other columns than before: only then is it another view, and loses what was granted on it.
+          await client.query("rollback to savepoint replacing");
+          await client.query(`drop view if exists ${view}`);
+          await client.query(`create view ${view} ${select}`);
+        }
+      }
+      await client.query(
+        `insert into indexer.shard (name, schema) values ($1, $2)
+         on conflict (name) do update set schema = excluded.schema, since = now()`,
+        [shard, schema],
+      );
+    });
   }
 
   /**
@@ -127,10 +162,11 @@ export class IndexerDatabase {
     return dropped;
   }
 
-  async #metaOf(schema: string): Promise<string | null> {
-    const meta = `${pg.escapeIdentifier(schema)}._ponder_meta`;
-    const { rows } = await this.#query("select to_regclass($1) is not null as exists", [meta]);
-    return rows[0]?.exists ? meta : null;
+  /** A table's full name, or null if there is no such table. */
+  async #tableIn(schema: string, table: string): Promise<string | null> {
+    const name = `${pg.escapeIdentifier(schema)}.${pg.escapeIdentifier(table)}`;
+    const { rows } = await this.#query("select to_regclass($1) is not null as exists", [name]);
+    return rows[0]?.exists ? name : null;
   }
 
   async #query<Row extends pg.QueryResultRow = pg.QueryResultRow>(text: string, values: unknown[] = []) {

@@ -64,33 +64,23 @@ const keepPonderRunning = async (
   options: Options,
 ): Promise<void> => {
   const { log, restart, signal } = options;
+  const index = new ServedIndex(settings.shard, schema, plan, database, options);
   let restartMs = FIRST_RESTART_MS;
 
   while (!signal.aborted) {
     const child = startPonder(settings, plan, schema, options);
-    const ending = new AbortController();
-    const exited = child.exited.then((exit) => {
-      ending.abort();
-      return exit;
-    });
     signal.addEventListener("abort", child.stop, { once: true });
 
-    const isSuperseded = await watch(settings.shard, schema, database, ending.signal, options, () => {
-      restartMs = FIRST_RESTART_MS;
-    });
-    if (isSuperseded) await child.stop();
-    const exit = await exited;
+    const outcome = await index.follow(child.exited);
+    if (outcome === "superseded") await child.stop();
+    const exit = await child.exited;
     signal.removeEventListener("abort", child.stop);
     await database.releasePonderLock(schema).catch(() => {});
-
-    if (isSuperseded) {
-      log(`Index ${schema} is superseded: shard "${settings.shard}" is served from a newer one. Stopping.`);
-      return;
-    }
-    if (signal.aborted) return;
+    if (outcome === "superseded" || signal.aborted) return;
 
     const reason = exit.signal ? `was ended by ${exit.signal}` : `ended with code ${exit.code}`;
     if (!restart) throw new Error(`The indexer ${reason}.`);
+    if (outcome === "ended after catching up") restartMs = FIRST_RESTART_MS;
     log(`The indexer ${reason}; starting it again in ${restartMs / 1000} s.`);
     await sleep(restartMs, undefined, { signal }).catch(() => {});
     restartMs = Math.min(restartMs * 2, LONGEST_RESTART_MS);
@@ -98,7 +88,7 @@ const keepPonderRunning = async (
 };
 
 const startPonder = (
-  { shard, host, port, logLevel }: IndexerSettings,
+  { host, port, logLevel }: IndexerSettings,
   plan: IndexPlan,
   schema: string,
   { databaseUrl, output }: Options,
@@ -111,7 +101,6 @@ const startPonder = (
       "start",
       ...["--root", ROOT],
       ...["--schema", schema],
-      ...["--views-schema", shard],
       ...["--hostname", host],
       ...["--port", String(port)],
       ...["--log-level", logLevel],
@@ -129,37 +118,55 @@ const startPonder = (
   );
 };
 
-/**
- * Follows an index while its Ponder runs: tells when it has caught up, drops what it superseded.
- * @returns true when it has itself been superseded.
- */
-const watch = async (
-  shard: string,
-  schema: string,
-  database: IndexerDatabase,
-  ended: AbortSignal,
-  { log, onReady }: Options,
-  onCaughtUp: () => void,
-): Promise<boolean> => {
-  let isReady = false;
-  while (!ended.aborted) {
-    try {
-      const served = await database.servedSchema(shard);
-      if (!isReady && served === schema && (await database.isReady(schema))) {
-        isReady = true;
-        onCaughtUp();
-        onReady?.(schema);
-      }
-      if (isReady && served !== schema) return true;
-      if (isReady) {
-        for (const dropped of await database.dropSuperseded(shard, schema)) {
-          log(`Dropped ${dropped}, which this index supersedes.`);
-        }
-      }
-    } catch (error) {
-      log(`Cannot follow the index in the database: ${(error as Error).message}`);
-    }
-    await sleep(WATCH_MS, undefined, { signal: ended }).catch(() => {});
+/** An index on its way into the shard's views, and out of them. */
+class ServedIndex {
+  readonly #shard: string;
+  readonly #schema: string;
+  readonly #chainIds: number[];
+  readonly #database: IndexerDatabase;
+  readonly #options: Options;
+  /** Whether the views have shown it while this indexer ran. */
+  #hasServed = false;
+
+  constructor(shard: string, schema: string, plan: IndexPlan, database: IndexerDatabase, options: Options) {
+    this.#shard = shard;
+    this.#schema = schema;
+    this.#chainIds = plan.chains.map(({ chainId }) => chainId);
+    this.#database = database;
+    this.#options = options;
   }
-  return false;
-};
+
+  /** Follows the index while its Ponder runs. */
+  async follow(exited: Promise<unknown>): Promise<"ended" | "ended after catching up" | "superseded"> {
+    const ended = new AbortController();
+    exited.then(() => ended.abort());
+
+    let hasCaughtUp = false;
+    while (!ended.signal.aborted) {
+      try {
+        const served = await this.#database.servedSchema(this.#shard);
+        if (this.#hasServed && served !== this.#schema) {
+          this.#options.log(`${this.#schema} is superseded: shard "${this.#shard}" shows ${served}. Stopping.`);
+          return "superseded";
+        }
+        if (!hasCaughtUp && (await this.#database.hasCaughtUp(this.#schema, this.#chainIds, served))) {
+          if (served !== this.#schema) await this.#database.serve(this.#shard, this.#schema);
+          hasCaughtUp = true;
+          this.#hasServed = true;
+          this.#options.onReady?.(this.#schema);
+        }
+        if (hasCaughtUp) await this.#dropSuperseded();
+      } catch (error) {
+        this.#options.log(`Cannot follow the index in the database: ${(error as Error).message}`);
+      }
+      await sleep(WATCH_MS, undefined, { signal: ended.signal }).catch(() => {});
+    }
+    return hasCaughtUp ? "ended after catching up" : "ended";
+  }
+
+  async #dropSuperseded() {
+    for (const dropped of await this.#database.dropSuperseded(this.#shard, this.#schema)) {
+      this.#options.log(`Dropped ${dropped}: ${this.#schema} has taken its place.`);
+    }
+  }
+}

@@ -26,7 +26,8 @@ type Options = {
  * so that Ctrl-C reaches only this process, which then ends its children in the right order.
  */
 export const startNode = (script: string, args: readonly string[], { env, output }: Options): Child => {
-  const loader = script.endsWith(".ts") ? ["--import", "tsx"] : [];
+  // A script that is not ours may use what its libraries deprecate: not for our users to read.
+  const loader = script.endsWith(".ts") ? ["--import", "tsx"] : ["--no-deprecation"];
   const child: ChildProcess = spawn(process.execPath, [...loader, "--import", EXIT_WITH_PARENT, script, ...args], {
     detached: true,
     env,

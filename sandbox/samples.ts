@@ -1,13 +1,8 @@
-import { type Address, encodeFunctionData, type Hex, maxUint256, parseAbi, stringToHex, zeroHash } from "viem";
-import { registryV1Abi, registryV2Abi } from "../registry/abi.ts";
+import { type Address, type Hex, maxUint256, stringToHex, zeroHash } from "viem";
 import { networks } from "../registry/networks.ts";
+import { encodeV1, encodeV2, encodeWalletCalls } from "./calls.ts";
 import type { LocalChain } from "./chain.ts";
 import type { ContractCode } from "./contracts.ts";
-
-export const contractWalletAbi = parseAbi([
-  "function execute(address target, bytes data)",
-  "function executeBatch(address[] targets, bytes[] data)",
-]);
 
 /** Contracts that delegations name. Nothing needs to be there. */
 export const SAMPLE_NFT: Address = "0xbc4ca0eda7647a8ab7c2061c2e118a18a936f13d";
@@ -37,70 +32,59 @@ export const sendSamples = async (chain: LocalChain, code: ContractCode): Promis
     await client.sendTransaction({ account: from, chain: null, to, data, gas: 2_000_000n });
     await client.mine({ blocks: 1 });
   };
-  type V1Call = Parameters<typeof encodeFunctionData<typeof registryV1Abi>>[0];
-  type V2Call = Parameters<typeof encodeFunctionData<typeof registryV2Abi>>[0];
-  const callV1 = (call: Omit<V1Call, "abi">) => encodeFunctionData({ abi: registryV1Abi, ...call } as V1Call);
-  const callV2 = (call: Omit<V2Call, "abi">) => encodeFunctionData({ abi: registryV2Abi, ...call } as V2Call);
-  const sendV1 = (from: Address, call: Omit<V1Call, "abi">) => send(from, v1, callV1(call));
-  const sendV2 = (from: Address, call: Omit<V2Call, "abi">) => send(from, v2, callV2(call));
-  const sendSafe = (calls: Hex[]) =>
-    send(
-      vault,
-      SAFE,
-      encodeFunctionData({ abi: contractWalletAbi, functionName: "executeBatch", args: [calls.map(() => v1), calls] }),
-    );
+  const sendSafe = (...calls: Hex[]) =>
+    send(vault, SAFE, encodeWalletCalls(calls.map((data) => ({ target: v1, data }))));
+  const sendV1 = (from: Address, data: Hex) => send(from, v1, data);
+  const sendV2 = (from: Address, data: Hex) => send(from, v2, data);
 
   await client.setCode({ address: SAFE, bytecode: code.ContractWallet });
 
   // v2: the whole wallet, a contract, a token, balances; with full rights and with one right only.
-  await sendV2(vault, { functionName: "delegateAll", args: [hot, zeroHash, true] });
-  await sendV2(vault, { functionName: "delegateAll", args: [friend, AIRDROP, true] });
-  await sendV2(vault, { functionName: "delegateContract", args: [friend, SAMPLE_NFT, zeroHash, true] });
-  await sendV2(vault, { functionName: "delegateERC721", args: [guest, SAMPLE_NFT, 8520n, zeroHash, true] });
-  await sendV2(vault, { functionName: "delegateERC20", args: [guest, SAMPLE_COIN, zeroHash, 1_000_000n] });
-  await sendV2(vault, { functionName: "delegateERC1155", args: [guest, SAMPLE_NFT, 7n, AIRDROP, 5n] });
+  await sendV2(vault, encodeV2("delegateAll", [hot, zeroHash, true]));
+  await sendV2(vault, encodeV2("delegateAll", [friend, AIRDROP, true]));
+  await sendV2(vault, encodeV2("delegateContract", [friend, SAMPLE_NFT, zeroHash, true]));
+  await sendV2(vault, encodeV2("delegateERC721", [guest, SAMPLE_NFT, 8520n, zeroHash, true]));
+  await sendV2(vault, encodeV2("delegateERC20", [guest, SAMPLE_COIN, zeroHash, 1_000_000n]));
+  await sendV2(vault, encodeV2("delegateERC1155", [guest, SAMPLE_NFT, 7n, AIRDROP, 5n]));
   // A changed amount, and one that does not fit into a JavaScript number.
-  await sendV2(vault, { functionName: "delegateERC20", args: [guest, SAMPLE_COIN, zeroHash, 250_000n] });
-  await sendV2(other, { functionName: "delegateERC20", args: [hot, SAMPLE_COIN, zeroHash, 2n ** 200n] });
+  await sendV2(vault, encodeV2("delegateERC20", [guest, SAMPLE_COIN, zeroHash, 250_000n]));
+  await sendV2(other, encodeV2("delegateERC20", [hot, SAMPLE_COIN, zeroHash, 2n ** 200n]));
   // Several in one transaction.
-  await sendV2(other, {
-    functionName: "multicall",
-    args: [
+  await sendV2(
+    other,
+    encodeV2("multicall", [
       [
-        callV2({ functionName: "delegateERC721", args: [hot, SAMPLE_NFT, maxUint256, zeroHash, true] }),
-        callV2({ functionName: "delegateContract", args: [hot, SAMPLE_COIN, AIRDROP, true] }),
-        callV2({ functionName: "delegateAll", args: [other, zeroHash, true] }),
+        encodeV2("delegateERC721", [hot, SAMPLE_NFT, maxUint256, zeroHash, true]),
+        encodeV2("delegateContract", [hot, SAMPLE_COIN, AIRDROP, true]),
+        encodeV2("delegateAll", [other, zeroHash, true]),
       ],
-    ],
-  });
+    ]),
+  );
   // Revoked: by the switch, and by an amount of zero.
-  await sendV2(vault, { functionName: "delegateAll", args: [gone, zeroHash, true] });
-  await sendV2(vault, { functionName: "delegateAll", args: [gone, zeroHash, false] });
-  await sendV2(vault, { functionName: "delegateERC1155", args: [gone, SAMPLE_NFT, 7n, zeroHash, 3n] });
-  await sendV2(vault, { functionName: "delegateERC1155", args: [gone, SAMPLE_NFT, 7n, zeroHash, 0n] });
+  await sendV2(vault, encodeV2("delegateAll", [gone, zeroHash, true]));
+  await sendV2(vault, encodeV2("delegateAll", [gone, zeroHash, false]));
+  await sendV2(vault, encodeV2("delegateERC1155", [gone, SAMPLE_NFT, 7n, zeroHash, 3n]));
+  await sendV2(vault, encodeV2("delegateERC1155", [gone, SAMPLE_NFT, 7n, zeroHash, 0n]));
 
   // v1: the whole wallet, a contract, a token.
-  await sendV1(vault, { functionName: "delegateForAll", args: [hot, true] });
-  await sendV1(vault, { functionName: "delegateForContract", args: [friend, SAMPLE_NFT, true] });
-  await sendV1(vault, { functionName: "delegateForToken", args: [guest, SAMPLE_NFT, 8520n, true] });
+  await sendV1(vault, encodeV1("delegateForAll", [hot, true]));
+  await sendV1(vault, encodeV1("delegateForContract", [friend, SAMPLE_NFT, true]));
+  await sendV1(vault, encodeV1("delegateForToken", [guest, SAMPLE_NFT, 8520n, true]));
   // Revoked one by one, by the vault, by the delegate, and all at once.
-  await sendV1(vault, { functionName: "delegateForContract", args: [gone, SAMPLE_COIN, true] });
-  await sendV1(vault, { functionName: "delegateForContract", args: [gone, SAMPLE_COIN, false] });
-  await sendV1(vault, { functionName: "delegateForAll", args: [gone, true] });
-  await sendV1(vault, { functionName: "revokeDelegate", args: [gone] });
-  await sendV1(vault, { functionName: "delegateForAll", args: [left, true] });
-  await sendV1(left, { functionName: "revokeSelf", args: [vault] });
-  await sendV1(other, { functionName: "delegateForAll", args: [hot, true] });
-  await sendV1(other, { functionName: "delegateForToken", args: [hot, SAMPLE_NFT, 1n, true] });
-  await sendV1(other, { functionName: "revokeAllDelegates" });
+  await sendV1(vault, encodeV1("delegateForContract", [gone, SAMPLE_COIN, true]));
+  await sendV1(vault, encodeV1("delegateForContract", [gone, SAMPLE_COIN, false]));
+  await sendV1(vault, encodeV1("delegateForAll", [gone, true]));
+  await sendV1(vault, encodeV1("revokeDelegate", [gone]));
+  await sendV1(vault, encodeV1("delegateForAll", [left, true]));
+  await sendV1(left, encodeV1("revokeSelf", [vault]));
+  await sendV1(other, encodeV1("delegateForAll", [hot, true]));
+  await sendV1(other, encodeV1("delegateForToken", [hot, SAMPLE_NFT, 1n, true]));
+  await sendV1(other, encodeV1("revokeAllDelegates", []));
   // By a wallet that is a contract: the event does not say who was revoked.
-  await sendSafe([
-    callV1({ functionName: "delegateForAll", args: [hot, true] }),
-    callV1({ functionName: "delegateForAll", args: [gone, true] }),
-    callV1({ functionName: "delegateForContract", args: [left, SAMPLE_NFT, true] }),
-  ]);
-  await sendSafe([
-    callV1({ functionName: "revokeDelegate", args: [gone] }),
-    callV1({ functionName: "revokeDelegate", args: [left] }),
-  ]);
+  await sendSafe(
+    encodeV1("delegateForAll", [hot, true]),
+    encodeV1("delegateForAll", [gone, true]),
+    encodeV1("delegateForContract", [left, SAMPLE_NFT, true]),
+  );
+  await sendSafe(encodeV1("revokeDelegate", [gone]), encodeV1("revokeDelegate", [left]));
 };

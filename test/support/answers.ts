@@ -124,7 +124,11 @@ export const answersOfContracts = async (url: string, world: World, blockNumber:
       answers.set(
         `v1 incoming ${address}`,
         listOf(
-          rows.map(({ type_, contract_, ...row }) => ({ ...row, contract: contract_, type: V1_TYPES[type_] ?? "NONE" })),
+          rows.map(({ type_, contract_, ...row }) => ({
+            ...row,
+            contract: contract_,
+            type: V1_TYPES[type_] ?? "NONE",
+          })),
         ),
       ),
     ),
@@ -186,7 +190,8 @@ export const answersOfState = (state: State, world: World): Answers => {
 
   const holdsV1 = (key: DelegationV1) => v1.has(keyV1(key));
   /** With exactly these rights, or with all rights. */
-  const holdsV2 = (key: Omit<DelegationV2, "amount">) => v2.has(keyV2(key)) || v2.has(keyV2({ ...key, rights: zeroHash }));
+  const holdsV2 = (key: Omit<DelegationV2, "amount">) =>
+    v2.has(keyV2(key)) || v2.has(keyV2({ ...key, rights: zeroHash }));
 
   const answer = (question: Question): boolean | bigint => {
     const { vault, delegate } = question;
@@ -220,9 +225,7 @@ export const answersOfState = (state: State, world: World): Answers => {
     }
   };
 
-  const answers: Answers = new Map(
-    questionsOf(world).map((question) => [textOf(question), String(answer(question))]),
-  );
+  const answers: Answers = new Map(questionsOf(world).map((question) => [textOf(question), String(answer(question))]));
   const isSame = (a: Address, b: Address) => a.toLowerCase() === b.toLowerCase();
   for (const { address } of world.wallets) {
     answers.set(`v1 incoming ${address}`, listOf(state.v1.filter(({ delegate }) => isSame(delegate, address))));

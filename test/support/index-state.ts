@@ -70,7 +70,13 @@ export const rebuildState = (log: readonly Change[], block: bigint): State => {
     latest.set([registry, vault, delegate, type, contract, tokenId, rights].join(), change);
   }
   const active = [...latest.values()].filter((change) => change.active);
-  const keyOf = ({ vault, delegate, type, contract, tokenId }: Change) => ({ vault, delegate, type, contract, tokenId });
+  const keyOf = ({ vault, delegate, type, contract, tokenId }: Change) => ({
+    vault,
+    delegate,
+    type,
+    contract,
+    tokenId,
+  });
   return {
     v1: active.filter(({ registry }) => registry === "v1").map((change) => keyOf(change) as DelegationV1),
     v2: active
@@ -100,4 +106,3 @@ export const readIndexedHash = async (client: pg.Client, schema: string, chainId
   const { rows } = await client.query(`select hash from ${schema}.indexed_block where chain_id = $1`, [chainId]);
   return rows[0]?.hash ?? null;
 };
-

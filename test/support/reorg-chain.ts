@@ -21,11 +21,13 @@ export class ReorgChain {
 
     const hashes: Hex[] = [];
     for (const { from, to, data } of transactions) {
-      hashes.push(await client.sendTransaction({ account: from, chain: null, to, data, gas: 8_000_000n, gasPrice: 0n }));
+      hashes.push(
+        await client.sendTransaction({ account: from, chain: null, to, data, gas: 8_000_000n, gasPrice: 0n }),
+      );
     }
     // No two blocks are alike, also not those that take each other's place.
-    const now = Math.floor(Date.now() / 1000);
-    this.#timestamp = Math.max(this.#timestamp + 1, now);
+    const { timestamp } = await client.getBlock();
+    this.#timestamp = Math.max(this.#timestamp + 1, Number(timestamp) + 1, Math.floor(Date.now() / 1000));
     await client.setNextBlockTimestamp({ timestamp: BigInt(this.#timestamp) });
     await client.mine({ blocks: 1 });
 
@@ -41,9 +43,5 @@ export class ReorgChain {
     if (!snapshot) throw new Error(`There are no ${depth} blocks to take back.`);
     await this.local.client.revert({ id: snapshot });
     this.#snapshots = this.#snapshots.slice(0, -depth);
-  }
-
-  get longestReorg(): number {
-    return this.#snapshots.length;
   }
 }

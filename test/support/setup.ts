@@ -1,6 +1,4 @@
 import { createWriteStream, readdirSync, readFileSync } from "node:fs";
-import { mkdtempSync } from "node:fs";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { PassThrough } from "node:stream";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -137,5 +135,3 @@ export const untilIndexed = async (
     seconds,
   );
 };
-
-export const temporaryDirectory = () => mkdtempSync(join(tmpdir(), "delegation-registry-test-"));

@@ -1,0 +1,74 @@
+import { expect } from "vitest";
+import { compileContracts } from "../../sandbox/contracts.ts";
+import { answersOfContracts, answersOfState, differences } from "./answers.ts";
+import { readSnapshot, rebuildState } from "./index-state.ts";
+import type { Random } from "./random.ts";
+import { ReorgChain } from "./reorg-chain.ts";
+import { createChain } from "./setup.ts";
+import { createWorld, randomTransaction, type World } from "./world.ts";
+
+/** A chain whose registries are written to at random, and asked. */
+export class Subject {
+  readonly chain: ReorgChain;
+  readonly world: World;
+  readonly #random: Random;
+  /** How many registry operations have been mined. */
+  operations = 0;
+  /** How many answers have been compared. */
+  answers = 0;
+
+  private constructor(chain: ReorgChain, world: World, random: Random) {
+    this.chain = chain;
+    this.world = world;
+    this.#random = random;
+  }
+
+  static async create(chainId: number, random: Random): Promise<Subject> {
+    const local = await createChain(chainId);
+    return new Subject(new ReorgChain(local), await createWorld(local, await compileContracts()), random);
+  }
+
+  get local() {
+    return this.chain.local;
+  }
+
+  async mineRandomBlock(): Promise<void> {
+    const transactions = Array.from({ length: this.#random.integer(0, 5) }, () =>
+      randomTransaction(this.#random, this.world),
+    );
+    await this.chain.mine(transactions);
+    for (const { operations } of transactions) this.operations += operations;
+  }
+
+  async mineRandomBlocks(count: number): Promise<void> {
+    for (let block = 0; block < count; block++) await this.mineRandomBlock();
+  }
+
+  async mineEmptyBlocks(count: number): Promise<void> {
+    for (let block = 0; block < count; block++) await this.chain.mine();
+  }
+
+  /**
+   * Asks the registries everything there is to ask at the newest indexed block, and some blocks
+   * before it: the index has to say the same, its log too.
+   */
+  async expectSameAnswers(databaseUrl: string, schema: string, blocksBack: readonly number[] = []): Promise<void> {
+    const snapshot = await readSnapshot(databaseUrl, schema, this.local.chainId);
+    if (!snapshot) throw new Error(`The index says nothing of chain ${this.local.chainId}.`);
+    const { block, state, log } = snapshot;
+
+    expect(block.hash).toBe((await this.local.client.getBlock({ blockNumber: block.number })).hash);
+    expect(differences(answersOfState(state, this.world), await this.#askRegistries(block.number))).toEqual([]);
+    for (const back of [0, ...blocksBack]) {
+      const past = block.number - BigInt(back);
+      const rebuilt = rebuildState(log, past);
+      expect(differences(answersOfState(rebuilt, this.world), await this.#askRegistries(past))).toEqual([]);
+    }
+  }
+
+  async #askRegistries(block: bigint) {
+    const answers = await answersOfContracts(this.local.url, this.world, block);
+    this.answers += answers.size;
+    return answers;
+  }
+}
