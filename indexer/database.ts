@@ -20,6 +20,15 @@ const CREATE_NOTES = `
     since timestamptz not null default now()
   )`;
 
+/** What Postgres says to a view that would change its columns. */
+const INVALID_TABLE_DEFINITION = "42P16";
+
+/**
+ * Shorter than Postgres waits before it looks for a deadlock: whoever changes what others read gives
+ * way to them, and tries again.
+ */
+const GIVE_WAY = "set local lock_timeout = '200ms'";
+
 /** One key for all indexers: "create if not exists" by two at once can fail. */
 const NOTES_LOCK = 0x6465_6c65;
 
@@ -115,6 +124,7 @@ export class IndexerDatabase {
         `select jsonb_array_elements_text(value->'table_names' || '["_ponder_meta", "_ponder_checkpoint"]') as name
          from ${pg.escapeIdentifier(schema)}._ponder_meta`,
       );
+      await client.query(GIVE_WAY);
       await client.query(`create schema if not exists ${pg.escapeIdentifier(shard)}`);
       for (const { name } of rows) {
         const view = `${pg.escapeIdentifier(shard)}.${pg.escapeIdentifier(name)}`;
@@ -122,8 +132,9 @@ export class IndexerDatabase {
         await client.query("savepoint replacing");
         try {
           await client.query(`create or replace view ${view} ${select}`);
-        } catch {
+        } catch (error) {
           // Other columns than before: only then is it another view, and loses what was granted on it.
+          if (!(error instanceof pg.DatabaseError) || error.code !== INVALID_TABLE_DEFINITION) throw error;
           await client.query("rollback to savepoint replacing");
           await client.query(`drop view if exists ${view}`);
           await client.query(`create view ${view} ${select}`);
@@ -155,6 +166,7 @@ export class IndexerDatabase {
           [schema],
         );
         if (!rows[0]?.free) return;
+        await client.query(GIVE_WAY);
         await client.query(`drop schema ${pg.escapeIdentifier(schema)} cascade`);
         dropped.push(schema);
       });

@@ -1,3 +1,4 @@
+import { createClient, http } from "viem";
 import { test } from "vitest";
 import { Random } from "./support/random.ts";
 import { startRpcProxy } from "./support/rpc-proxy.ts";
@@ -7,6 +8,13 @@ import { Subject } from "./support/subject.ts";
 const hashOf = (byte: string) => `0x${byte.repeat(32)}`;
 /** A bloom filter that rules out the registries' logs, so that none are asked for. */
 const NO_REGISTRY_LOGS = `0x${"0".repeat(511)}1`;
+
+const requestBlock = async (url: string): Promise<object> => {
+  const client = createClient({ transport: http(url) });
+  const block = await client.request({ method: "eth_getBlockByNumber", params: ["latest", true] });
+  if (!block) throw new Error("The chain has no block.");
+  return block;
+};
 
 test("rows of a block that Ponder forgot without undoing it are undone by a restart", async () => {
   const subject = await Subject.create(8453, new Random(11));
@@ -21,7 +29,7 @@ test("rows of a block that Ponder forgot without undoing it are undone by a rest
 
   // For a moment the node names a block of a fork, then has no parent for it. Ponder drops its own
   // newest block to make room and fails before it has undone that block's rows.
-  const head = await local.client.request({ method: "eth_getBlockByNumber", params: ["latest", true] });
+  const head = await requestBlock(local.url);
   const forkBlock = {
     ...head,
     hash: hashOf("f0"),

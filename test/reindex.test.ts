@@ -1,0 +1,83 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { expect, test } from "vitest";
+import { Random } from "./support/random.ts";
+import { connect, createDatabase, startIndexer, until, untilIndexed } from "./support/setup.ts";
+import { Subject } from "./support/subject.ts";
+
+const servedSchema = async (database: Awaited<ReturnType<typeof connect>>) => {
+  const { rows } = await database.query("select schema from indexer.shard where name = 'registry'");
+  return rows[0]?.schema;
+};
+
+const indexSchemas = async (database: Awaited<ReturnType<typeof connect>>) => {
+  const { rows } = await database.query("select nspname from pg_namespace where nspname ~ '^registry_[0-9a-f]{10}$'");
+  return rows.map(({ nspname }) => nspname);
+};
+
+test("a restarted indexer resumes; a changed one builds beside it, takes over without a gap, and drops it", async () => {
+  const subject = await Subject.create(8453, new Random(3));
+  const chains = [subject.local];
+  await subject.mineRandomBlocks(60);
+  const databaseUrl = await createDatabase();
+  const database = await connect(databaseUrl);
+
+  // The same settings: the same index.
+  const first = await startIndexer({ databaseUrl, chains });
+  await untilIndexed(database, subject.local);
+  const schema = await servedSchema(database);
+  await first.stop();
+  await subject.mineRandomBlocks(3);
+  const old = await startIndexer({ databaseUrl, chains });
+  await untilIndexed(database, subject.local);
+  expect(await servedSchema(database)).toBe(schema);
+  expect(old.output()).toContain("Detected crash recovery");
+  expect(old.output()).not.toContain("Created database tables");
+
+  // Whoever reads meanwhile is never refused and never sent back in time.
+  const reader = await connect(databaseUrl);
+  const seen: bigint[] = [];
+  let isReading = true;
+  const reading = (async () => {
+    while (isReading) {
+      const { rows } = await reader.query(
+        `with log as (select count(*) as changes from registry.delegation_change where chain_id = 8453)
+         select number, changes from log, registry.indexed_block where chain_id = 8453`,
+      );
+      seen.push(BigInt(rows[0].number));
+      await sleep(2);
+    }
+  })();
+
+  // Another start block: another index, by an indexer beside the one that runs.
+  const changed = await startIndexer({ databaseUrl, chains, env: { START_BLOCK_8453: "1" } });
+  await until("the new index is under way", async () => (await indexSchemas(database)).length === 2);
+  await subject.mineRandomBlocks(2);
+  await untilIndexed(database, subject.local);
+  await until("the new index is shown", async () => (await servedSchema(database)) !== schema);
+  expect(await old.exited).toEqual({ code: 0, signal: null });
+  expect(old.output()).toContain("is superseded");
+
+  await until("the old index is dropped", async () => (await indexSchemas(database)).length === 1);
+  await subject.mineRandomBlocks(2);
+  await untilIndexed(database, subject.local);
+  isReading = false;
+  await reading;
+
+  expect(seen.length).toBeGreaterThan(100);
+  expect(seen).toEqual(seen.toSorted((a, b) => Number(a - b)));
+  await subject.expectSameAnswers(databaseUrl, "registry");
+  expect(changed.output()).toContain(`Dropped ${schema}`);
+});
+
+test("a second indexer of the same index is refused", async () => {
+  const subject = await Subject.create(8453, new Random(3));
+  const chains = [subject.local];
+  const databaseUrl = await createDatabase();
+  const database = await connect(databaseUrl);
+  await startIndexer({ databaseUrl, chains });
+  await untilIndexed(database, subject.local);
+
+  const second = await startIndexer({ databaseUrl, chains });
+  expect(await second.exited).toEqual({ code: 1, signal: null });
+  expect(second.output()).toContain('Another indexer is running shard "registry"');
+});
