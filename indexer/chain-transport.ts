@@ -1,9 +1,12 @@
 import {
+  BaseError,
   custom,
   type EIP1193Parameters,
   type Hash,
   HttpRequestError,
   http,
+  MethodNotFoundRpcError,
+  MethodNotSupportedRpcError,
   TimeoutError,
   type Transport,
   webSocket,
@@ -106,11 +109,13 @@ const blockHashOf = ({ method, params }: Request): Hash | undefined => {
 };
 
 /** "unknown block" (geth), "header not found", "blockHash cannot be found" (Hardhat) and their like. */
-const isUnknownBlock = (error: unknown): boolean =>
-  error instanceof Error &&
-  /(unknown|invalid) block|(block|header|hash|resource)\S* (cannot be |was |is )?(not )?found/i.test(
-    "details" in error ? `${error.message} ${error.details}` : error.message,
-  );
+const isUnknownBlock = (error: unknown): boolean => {
+  if (!(error instanceof Error)) return false;
+  if (error instanceof MethodNotFoundRpcError || error instanceof MethodNotSupportedRpcError) return false;
+  // viem keeps what the node said in `details`; its message repeats the request.
+  const said = error instanceof BaseError ? error.details : error.message;
+  return /unknown block|not currently canonical|(block|header|hash|resource).*(not|cannot be) found/i.test(said);
+};
 
 const wait = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 

@@ -133,7 +133,8 @@ export const parseIndexerSettings = (environment: NodeJS.ProcessEnv): IndexerSet
   }
 
   const hasRpc = (chainId: number) => variables[`PONDER_RPC_URL_${chainId}`] !== undefined;
-  for (const chainId of parsed.data?.CHAINS ?? []) {
+  const chosen = general.shape.CHAINS.safeParse(variables.CHAINS).data;
+  for (const chainId of chosen ?? []) {
     if (!networks.has(chainId)) {
       problems.push(`CHAINS: there is no registry on a chain "${chainId}"; known chain ids are ${knownChains}.`);
     } else if (!hasRpc(chainId)) {
@@ -160,7 +161,7 @@ export const parseIndexerSettings = (environment: NodeJS.ProcessEnv): IndexerSet
     databaseUrl: data.DATABASE_URL ?? null,
     shard: data.SHARD,
     chains: [...networks.values()]
-      .filter(({ chainId }) => data.CHAINS?.includes(chainId) ?? true)
+      .filter(({ chainId }) => chosen?.includes(chainId) ?? true)
       .flatMap((network) => {
         const rpcUrls = perChain.PONDER_RPC_URL_.get(network.chainId);
         if (!rpcUrls) return [];

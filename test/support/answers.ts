@@ -219,7 +219,8 @@ export const answersOfState = (state: State, world: World): Answers => {
         if (isBroad) return maxUint256;
         const type = question.check === "erc20" ? "ERC20" : "ERC1155";
         const amount = (rights: Hex) => v2.get(keyV2({ type, vault, delegate, rights, contract, tokenId })) ?? 0n;
-        return [amount(rights), amount(zeroHash)].reduce((a, b) => (a > b ? a : b));
+        const [exact, full] = [amount(rights), amount(zeroHash)];
+        return exact > full ? exact : full;
       }
     }
   };

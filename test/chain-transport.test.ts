@@ -1,0 +1,123 @@
+import { createClient } from "viem";
+import { getBlockNumber } from "viem/actions";
+import { describe, expect, test } from "vitest";
+import { createChainTransport } from "../indexer/chain-transport.ts";
+import { startRpcProxy } from "./support/rpc-proxy.ts";
+import { createChain } from "./support/setup.ts";
+
+const UNKNOWN = `0x${"ab".repeat(32)}` as const;
+
+const clientOf = (...urls: string[]) => createChainTransport(8453, urls)({ retryCount: 0 });
+
+/** Two ways to the same chain. */
+const createEndpoints = async () => {
+  const chain = await createChain(8453);
+  const [first, second] = [await startRpcProxy(chain.url), await startRpcProxy(chain.url)];
+  const { request } = clientOf(first.url, second.url);
+  return { chain, first, second, request };
+};
+
+describe("createChainTransport() with several endpoints", () => {
+  test("uses the first one that answers, and lets one that does not rest", async () => {
+    const { first, second, request } = await createEndpoints();
+    first.intercept = () => ({ status: 503 });
+    expect(await request({ method: "eth_blockNumber" })).toBe("0x0");
+    expect(await request({ method: "eth_blockNumber" })).toBe("0x0");
+    expect(first.seen).toHaveLength(1);
+    expect(second.seen.filter(({ method }) => method === "eth_blockNumber")).toHaveLength(2);
+  });
+
+  test("asks one at rest when all others fail", async () => {
+    const { first, second, request } = await createEndpoints();
+    first.intercept = () => ({ status: 503 });
+    await request({ method: "eth_blockNumber" });
+    first.intercept = () => undefined;
+    second.intercept = () => ({ status: 503 });
+    expect(await request({ method: "eth_blockNumber" })).toBe("0x0");
+  });
+
+  test("throws the first endpoint's error when all fail: it is the one with limits to learn", async () => {
+    const { first, second, request } = await createEndpoints();
+    await request({ method: "eth_blockNumber" });
+    first.intercept = () => ({ error: { code: -32005, message: "query returned more than 10000 results" } });
+    second.intercept = () => ({ status: 500 });
+    await expect(request({ method: "eth_getLogs", params: [{ fromBlock: "0x0" }] })).rejects.toThrow(
+      /more than 10000 results/,
+    );
+  });
+
+  test("never uses an endpoint that is on another chain", async () => {
+    const [wrong, right] = [await createChain(10), await createChain(8453)];
+    await wrong.client.mine({ blocks: 3 });
+    const { request } = clientOf(wrong.url, right.url);
+    expect(await request({ method: "eth_blockNumber" })).toBe("0x0");
+
+    const { request: onlyWrong } = clientOf(wrong.url);
+    await expect(onlyWrong({ method: "eth_blockNumber" })).rejects.toThrow(/is on chain 10, not on chain 8453/);
+  });
+});
+
+describe("createChainTransport() asked for a block that no node has", () => {
+  test("says so within seconds, in the one way that Ponder does not repeat", async () => {
+    const { request } = await createEndpoints();
+    const startedAt = Date.now();
+    await expect(request({ method: "eth_getLogs", params: [{ blockHash: UNKNOWN }] })).rejects.toMatchObject({
+      message: expect.stringContaining("revert"),
+      code: expect.any(Number),
+    });
+    expect(Date.now() - startedAt).toBeLessThan(5000);
+  });
+
+  test("waits a little for a node that is behind", async () => {
+    const { first, second, request } = await createEndpoints();
+    let asked = 0;
+    const behind = () => (++asked <= 4 ? { error: { code: -32000, message: "unknown block" } } : { result: [] });
+    await request({ method: "eth_blockNumber" });
+    await request({ method: "eth_getBlockByHash", params: [UNKNOWN, false] });
+    first.intercept = behind;
+    second.intercept = behind;
+    expect(await request({ method: "eth_getLogs", params: [{ blockHash: UNKNOWN }] })).toEqual([]);
+  });
+
+  test("takes the block from whichever node has it", async () => {
+    const { chain, first, request } = await createEndpoints();
+    const { hash } = await chain.client.getBlock();
+    await request({ method: "eth_blockNumber" });
+    first.intercept = ({ method }) => (method === "eth_getBlockByHash" ? { result: null } : undefined);
+    expect(await request({ method: "eth_getBlockByHash", params: [hash, false] })).toMatchObject({ hash });
+  });
+
+  test.each([
+    "unknown block",
+    "header not found",
+    "block not found",
+    "blockHash cannot be found",
+    "Block with hash 0xab not found",
+    "hash 0xab is not currently canonical",
+    "requested resource not found",
+  ])('knows it by "%s"', async (message) => {
+    const { first, second, request } = await createEndpoints();
+    await request({ method: "eth_blockNumber" });
+    first.intercept = () => ({ error: { code: -32000, message } });
+    second.intercept = () => ({ error: { code: -32000, message } });
+    await expect(request({ method: "eth_getLogs", params: [{ blockHash: UNKNOWN }] })).rejects.toThrow(/revert/);
+  });
+});
+
+test("a method that a node does not have is not taken for a block that it does not have", async () => {
+  const { first, second, request } = await createEndpoints();
+  await request({ method: "eth_blockNumber" });
+  const without = () => ({ error: { code: -32601, message: "the method eth_getBlockReceipts was not found" } });
+  first.intercept = without;
+  second.intercept = without;
+  const asked = request({ method: "eth_getBlockReceipts", params: [UNKNOWN] });
+  await expect(asked).rejects.toMatchObject({ code: -32601 });
+});
+
+test("a client over the transport reads the chain", async () => {
+  const chain = await createChain(8453);
+  await chain.client.mine({ blocks: 1 });
+  await chain.client.mine({ blocks: 1 });
+  const client = createClient({ transport: createChainTransport(8453, [chain.url]), cacheTime: 0 });
+  expect(await getBlockNumber(client)).toBe(2n);
+});

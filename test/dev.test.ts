@@ -1,0 +1,164 @@
+import { exec, spawn } from "node:child_process";
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { promisify } from "node:util";
+import pg from "pg";
+import { createClient, http } from "viem";
+import { getBlockNumber } from "viem/actions";
+import { expect, onTestFinished, test } from "vitest";
+import { findFreePort, isPortFree } from "../sandbox/ports.ts";
+import { until } from "./support/setup.ts";
+
+const ROOT = join(import.meta.dirname, "..");
+
+/** `npm run dev`, as from a terminal: in a process group that Ctrl-C reaches as a whole. */
+const startDev = async (env: NodeJS.ProcessEnv = {}) => {
+  const chainPort = await findFreePort();
+  const indexerPort = await findFreePort();
+  const child = spawn("npm", ["run", "dev"], {
+    cwd: ROOT,
+    detached: true,
+    stdio: ["ignore", "pipe", "pipe"],
+    env: { ...process.env, SANDBOX_PORT: String(chainPort), INDEXER_PORT: String(indexerPort), ...env },
+  });
+  let output = "";
+  child.stdout.on("data", (chunk) => {
+    output += chunk;
+  });
+  child.stderr.on("data", (chunk) => {
+    output += chunk;
+  });
+  const exited = new Promise<number | null>((resolve) => child.once("exit", (code) => resolve(code)));
+  const signal = (name: NodeJS.Signals) => process.kill(-(child.pid ?? 0), name);
+  onTestFinished(async () => {
+    if (child.exitCode === null && child.signalCode === null) signal("SIGTERM");
+    await exited;
+  });
+  return {
+    chainPort,
+    indexerPort,
+    exited,
+    signal,
+    output: () => output,
+    databaseUrl: () => /postgres:\/\/\S+/.exec(output)?.[0] ?? "",
+    untilReady: () => until(`the sandbox is ready, after:\n${output}`, async () => /^Ready after/m.test(output), 60),
+  };
+};
+
+/** The processes that the sandbox of this checkout has started, whichever way. */
+const sandboxProcesses = (): string[] =>
+  readdirSync("/proc")
+    .filter((entry) => /^\d+$/.test(entry))
+    .flatMap((pid) => {
+      try {
+        return readFileSync(`/proc/${pid}/cmdline`, "utf8").replaceAll("\0", " ").trim() || [];
+      } catch {
+        return [];
+      }
+    })
+    .filter((command) => command.includes(join(ROOT, "sandbox/")) || command.includes(join(ROOT, ".data/sandbox")));
+
+test("npm run dev is ready within 60 s with delegations of every kind, and Ctrl-C leaves nothing behind", async () => {
+  const dev = await startDev();
+  await dev.untilReady();
+
+  // What it says to try works.
+  const curl = /curl -s [\s\S]*?}'/.exec(dev.output())?.[0] ?? "";
+  const { stdout } = await promisify(exec)(curl);
+  const { items } = JSON.parse(stdout).data.delegationV2s;
+  expect(items.length).toBeGreaterThanOrEqual(10);
+
+  const client = new pg.Client(dev.databaseUrl());
+  await client.connect();
+  const { rows } = await client.query(
+    `select chain_id::int as chain, registry, array_agg(distinct type order by type) as types,
+            array_agg(distinct event order by event) as events, bool_or(not active) as ended
+     from registry.delegation_change group by 1, 2 order by 1, 2`,
+  );
+  const { rows: repriced } = await client.query(
+    "select 1 from registry.delegation_v2 where type = 'ERC20' and amount = 250000",
+  );
+  const { rows: rights } = await client.query("select distinct rights from registry.delegation_v2");
+  await client.end();
+  const v1 = {
+    registry: "v1",
+    types: ["ALL", "CONTRACT", "TOKEN"],
+    events: ["DelegateForAll", "DelegateForContract", "DelegateForToken", "RevokeAllDelegates", "RevokeDelegate"],
+    ended: true,
+  };
+  const v2 = {
+    registry: "v2",
+    types: ["ALL", "CONTRACT", "ERC1155", "ERC20", "ERC721"],
+    events: ["DelegateAll", "DelegateContract", "DelegateERC1155", "DelegateERC20", "DelegateERC721"],
+    ended: true,
+  };
+  expect(rows).toEqual(
+    [1, 137].flatMap((chain) => [
+      { chain, ...v1 },
+      { chain, ...v2 },
+    ]),
+  );
+  expect(repriced).toHaveLength(2);
+  expect(rights).toHaveLength(2);
+
+  // The chains go on by themselves.
+  const chain = createClient({ transport: http(`http://127.0.0.1:${dev.chainPort}`), cacheTime: 0 });
+  const before = await getBlockNumber(chain);
+  await sleep(4500);
+  expect(Number((await getBlockNumber(chain)) - before)).toBeGreaterThanOrEqual(2);
+
+  dev.signal("SIGINT");
+  await dev.exited;
+  expect(sandboxProcesses()).toEqual([]);
+  for (const port of [dev.chainPort, dev.chainPort + 1, dev.indexerPort]) {
+    expect(await isPortFree("127.0.0.1", port)).toBe(true);
+  }
+});
+
+test("npm run dev ends as a whole when a part of it dies, and says which", async () => {
+  const dev = await startDev();
+  await dev.untilReady();
+  const hardhat = readdirSync("/proc").find((pid) => {
+    try {
+      const command = readFileSync(`/proc/${pid}/cmdline`, "utf8");
+      return command.includes("hardhat") && command.includes(`--port\0${dev.chainPort}\0`);
+    } catch {
+      return false;
+    }
+  });
+  process.kill(Number(hardhat), "SIGKILL");
+  expect(await dev.exited).toBe(1);
+  expect(dev.output()).toContain("Chain 1 ended by itself");
+  expect(sandboxProcesses()).toEqual([]);
+});
+
+test("npm run dev after one that was killed cleans up what that one left", async () => {
+  const killed = await startDev();
+  await killed.untilReady();
+  killed.signal("SIGKILL");
+  await killed.exited;
+
+  const next = await startDev();
+  await next.untilReady();
+  next.signal("SIGINT");
+  await next.exited;
+  await until("the leftovers are gone", async () => sandboxProcesses().length === 0, 15);
+});
+
+test("npm run dev names every busy port, or the sandbox that is running already", async () => {
+  const dev = await startDev();
+  await dev.untilReady();
+
+  const busy = await startDev({ SANDBOX_PORT: String(dev.chainPort), INDEXER_PORT: String(dev.indexerPort) });
+  expect(await busy.exited).toBe(1);
+  for (const port of [dev.chainPort, dev.chainPort + 1, dev.indexerPort]) {
+    expect(busy.output()).toMatch(new RegExp(`Port ${port}, for .*, is in use`));
+  }
+  expect(busy.output()).not.toMatch(/^\s+at /m);
+
+  const second = await startDev();
+  expect(await second.exited).toBe(1);
+  expect(second.output()).toContain("The sandbox is running already");
+  expect(second.output()).not.toMatch(/^\s+at /m);
+});
