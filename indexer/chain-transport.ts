@@ -23,7 +23,7 @@ const TIMEOUT_MS = 10_000;
 const UNKNOWN_BLOCK_ATTEMPTS = 4;
 const UNKNOWN_BLOCK_WAIT_MS = 400;
 
-export class WrongChainError extends Error {
+class WrongChainError extends Error {
   override name = "WrongChainError";
   readonly expected: number;
   readonly actual: number;

@@ -11,7 +11,7 @@ export type DelegationTypeV2 = "ALL" | "CONTRACT" | "ERC721" | "ERC20" | "ERC115
  * How far a delegation reaches. Every field is part of the delegation's key and so never null:
  * a part that a type does not have is zero.
  */
-export type Scope<Type> = { type: Type; contract: Address; tokenId: bigint };
+type Scope<Type> = { type: Type; contract: Address; tokenId: bigint };
 
 /** A delegation's identity within one chain and one registry. Addresses are lower-case. */
 export type DelegationKeyV1 = { vault: Address; delegate: Address } & Scope<DelegationTypeV1>;

@@ -5,8 +5,8 @@ import type { LocalChain } from "./chain.ts";
 import type { ContractCode } from "./contracts.ts";
 
 /** Contracts that delegations name. Nothing needs to be there. */
-export const SAMPLE_NFT: Address = "0xbc4ca0eda7647a8ab7c2061c2e118a18a936f13d";
-export const SAMPLE_COIN: Address = "0xa0b86991c6218b36c1d19d4a2e9eb0ce3606eb48";
+const SAMPLE_NFT: Address = "0xbc4ca0eda7647a8ab7c2061c2e118a18a936f13d";
+const SAMPLE_COIN: Address = "0xa0b86991c6218b36c1d19d4a2e9eb0ce3606eb48";
 /** A wallet that is a contract. */
 const SAFE: Address = "0x5afe000000000000000000000000000000000001";
 

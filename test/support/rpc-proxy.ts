@@ -1,11 +1,11 @@
 import { createServer } from "node:http";
 import { onTestFinished } from "vitest";
 
-export type RpcRequest = { id: number; method: string; params: unknown[] };
-export type RpcResponse = { result: unknown } | { error: { code: number; message: string } } | { status: number };
+type RpcRequest = { id: number; method: string; params: unknown[] };
+type RpcResponse = { result: unknown } | { error: { code: number; message: string } } | { status: number };
 
 /** Answers a request in the node's place, or holds it up, or lets it pass by answering nothing. */
-export type Interceptor = (request: RpcRequest) => Promise<RpcResponse | undefined> | RpcResponse | undefined;
+type Interceptor = (request: RpcRequest) => Promise<RpcResponse | undefined> | RpcResponse | undefined;
 
 /** A way to a node that can be made to misbehave. */
 export const startRpcProxy = async (target: string) => {

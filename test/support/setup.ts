@@ -42,7 +42,7 @@ export const createChain = async (chainId: number): Promise<LocalChain> => {
   return chain;
 };
 
-export type Endpoint = { chainId: number; url: string };
+type Endpoint = { chainId: number; url: string };
 
 type IndexerOptions = {
   databaseUrl: string;
@@ -50,8 +50,6 @@ type IndexerOptions = {
   /** Settings beyond those that point at the database and the chains. */
   env?: NodeJS.ProcessEnv;
 };
-
-export type IndexerProcess = Awaited<ReturnType<typeof startIndexer>>;
 
 /** `npm run indexer`, over local chains. */
 export const startIndexer = async ({ databaseUrl, chains, env = {} }: IndexerOptions) => {
