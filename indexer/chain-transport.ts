@@ -55,12 +55,34 @@ export const redactUrl = (url: string): string => {
   return `${protocol}//${host}`;
 };
 
+/** Takes an endpoint's secrets out of an error and its causes: viem puts the whole URL into several of its fields. */
+const redactError = (error: unknown, url: string): unknown => {
+  if (!(error instanceof Error)) return error;
+  const { host, pathname, search, username, password } = new URL(url);
+  const redact = (value: unknown): unknown => {
+    if (Array.isArray(value)) return value.map(redact);
+    if (typeof value !== "string") return value;
+    return value.replaceAll(`${username}:${password}@`, "").replaceAll(`${host}${pathname}${search}`, host);
+  };
+  for (const [name, { value, writable }] of Object.entries(Object.getOwnPropertyDescriptors(error))) {
+    if (writable) Object.assign(error, { [name]: redact(value) });
+  }
+  redactError(error.cause, url);
+  return error;
+};
+
 const requestTo = (url: string): Send => {
   const transport = url.startsWith("ws")
     ? webSocket(url, { timeout: TIMEOUT_MS, retryCount: 0 })
     : http(url, { timeout: TIMEOUT_MS, retryCount: 0 });
   const { request } = transport({ retryCount: 0 });
-  return (body) => request(body as EIP1193Parameters);
+  return async (body) => {
+    try {
+      return await request(body as EIP1193Parameters);
+    } catch (error) {
+      throw redactError(error, url);
+    }
+  };
 };
 
 /** The chain that an endpoint is on. */

@@ -11,9 +11,9 @@ const indexingFiles = (): string[] => [
   "ponder.schema.ts",
   "registry/abi.ts",
   "registry/delegation.ts",
-  ...readdirSync(join(ROOT, "src"), { withFileTypes: true })
-    .filter((entry) => entry.isFile())
-    .map((entry) => `src/${entry.name}`)
+  ...readdirSync(join(ROOT, "src"), { recursive: true, encoding: "utf8" })
+    .filter((path) => path.endsWith(".ts") && !path.startsWith("api"))
+    .map((path) => `src/${path}`)
     .sort(),
 ];
 

@@ -12,7 +12,8 @@ import { type IndexerSettings, SettingsError } from "./settings.ts";
 const ROOT = join(import.meta.dirname, "..");
 const PONDER = join(ROOT, "node_modules/ponder/dist/esm/bin/ponder.js");
 
-const WATCH_MS = 500;
+const CATCHING_UP_WATCH_MS = 500;
+const WATCH_MS = 2_000;
 const FIRST_RESTART_MS = 1_000;
 const LONGEST_RESTART_MS = 30_000;
 
@@ -142,6 +143,7 @@ class ServedIndex {
     exited.then(() => ended.abort());
 
     let hasCaughtUp = false;
+    let trouble: string | undefined;
     while (!ended.signal.aborted) {
       try {
         const served = await this.#database.servedSchema(this.#shard);
@@ -156,10 +158,15 @@ class ServedIndex {
           this.#options.onReady?.(this.#schema);
         }
         if (hasCaughtUp) await this.#dropSuperseded();
+        trouble = undefined;
       } catch (error) {
-        this.#options.log(`Cannot follow the index in the database: ${(error as Error).message}`);
+        // Once for each trouble, not twice a second while it lasts.
+        const { message } = error as Error;
+        if (message !== trouble) this.#options.log(`Cannot follow the index in the database: ${message}`);
+        trouble = message;
       }
-      await sleep(WATCH_MS, undefined, { signal: ended.signal }).catch(() => {});
+      const pause = hasCaughtUp ? WATCH_MS : CATCHING_UP_WATCH_MS;
+      await sleep(pause, undefined, { signal: ended.signal }).catch(() => {});
     }
     return hasCaughtUp ? "ended after catching up" : "ended";
   }

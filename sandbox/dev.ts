@@ -24,6 +24,9 @@ const say = (message: string) => console.log(`${elapsed().padStart(6)} s  ${mess
 
 const readSettings = () => {
   const firstPort = Number(process.env.SANDBOX_PORT || 8545);
+  if (!Number.isInteger(firstPort) || firstPort < 1 || firstPort > 65_534) {
+    throw new SettingsError(["SANDBOX_PORT must be a whole number from 1 to 65534."]);
+  }
   const chains = [1, 137].map((chainId, index) => ({ chainId, port: firstPort + index }));
   const settings = parseIndexerSettings({
     INDEXER_PORT: process.env.INDEXER_PORT,

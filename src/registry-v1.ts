@@ -62,10 +62,14 @@ const revokedDelegate = ({ args, log, transaction }: Event<"RegistryV1:RevokeDel
     transaction.to !== null && isAddressEqual(transaction.to, log.address) && isAddressEqual(transaction.from, vault);
   if (!isDirectCall) return undefined;
 
-  const call = decodeFunctionData({ abi: registryV1Abi, data: transaction.input });
-  if (call.functionName === "revokeDelegate") return call.args[0].toLowerCase() as Address;
-  if (call.functionName === "revokeSelf") return vault;
-  throw new Error(`${call.functionName} cannot emit RevokeDelegate (transaction ${transaction.hash}).`);
+  try {
+    const call = decodeFunctionData({ abi: registryV1Abi, data: transaction.input });
+    if (call.functionName === "revokeDelegate") return call.args[0].toLowerCase() as Address;
+    if (call.functionName === "revokeSelf") return vault;
+  } catch {
+    // Not a call as we know it: the contract's state tells.
+  }
+  return undefined;
 };
 
 const setDelegation = async (

@@ -1,3 +1,4 @@
+import { inspect } from "node:util";
 import { createClient } from "viem";
 import { getBlockNumber } from "viem/actions";
 import { describe, expect, test } from "vitest";
@@ -112,6 +113,20 @@ test("a method that a node does not have is not taken for a block that it does n
   second.intercept = without;
   const asked = request({ method: "eth_getBlockReceipts", params: [UNKNOWN] });
   await expect(asked).rejects.toMatchObject({ code: -32601 });
+});
+
+test("no error holds more of an endpoint's URL than its host", async () => {
+  const chain = await createChain(8453);
+  const proxy = await startRpcProxy(chain.url);
+  const { host } = new URL(proxy.url);
+  const { request } = clientOf(`http://user:pa55@${host}/v2/s3cret?key=s3cret`);
+  for (const failure of [{ status: 503 }, { error: { code: -32000, message: "no" } }]) {
+    proxy.intercept = () => failure;
+    const error: unknown = await request({ method: "eth_blockNumber" }).catch((error: unknown) => error);
+    const text = inspect(error, { depth: 10, showHidden: true });
+    expect(text).toContain(host);
+    expect(text).not.toMatch(/s3cret|pa55/);
+  }
 });
 
 test("a client over the transport reads the chain", async () => {

@@ -66,6 +66,9 @@ test("npm run dev is ready within 60 s with delegations of every kind, and Ctrl-
   // What it says to try works.
   const curl = /curl -s [\s\S]*?}'/.exec(dev.output())?.[0] ?? "";
   const { stdout } = await promisify(exec)(curl);
+  const readme = readFileSync(join(ROOT, "README.md"), "utf8");
+  const unindent = (text: string) => text.replaceAll(/\s+/g, " ");
+  expect(unindent(readme)).toContain(unindent(curl.replace(String(dev.indexerPort), "42069")));
   const { items } = JSON.parse(stdout).data.delegationV2s;
   expect(items.length).toBeGreaterThanOrEqual(10);
 

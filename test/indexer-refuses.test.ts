@@ -62,6 +62,11 @@ test("an indexer whose RPC is not up yet waits for it, and uses one that is", as
   await until("the indexer waits", async () => indexer.output().includes("no RPC endpoint answers"));
   proxy.intercept = () => undefined;
   await untilIndexed(database, chain);
+
+  // Also when it fails later, what is logged of it names the host and no more.
+  proxy.intercept = () => ({ status: 503 });
+  await until("an RPC error is logged", async () => indexer.output().includes("Received JSON-RPC error"));
+  expect(indexer.output()).toContain(new URL(proxy.url).host);
   expect(indexer.output()).not.toContain("s3cret");
   await indexer.stop();
   expect(await indexer.exited).toEqual({ code: 0, signal: null });

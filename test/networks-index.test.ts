@@ -1,0 +1,34 @@
+import { zeroHash } from "viem";
+import { expect, test } from "vitest";
+import { networks } from "../registry/networks.ts";
+import { encodeV1, encodeV2 } from "../sandbox/calls.ts";
+import { connect, createChain, createDatabase, startIndexer, untilIndexed } from "./support/setup.ts";
+
+test("each network is indexed with the registries that it has, at the addresses where they are", async () => {
+  // A ZK-stack network with v2 at an address of its own; one with v1 only; one with v2 only.
+  const chains = await Promise.all([324, 10200, 59144].map(createChain));
+  for (const { client, accounts, chainId } of chains) {
+    const [from, delegate] = accounts;
+    const network = networks.get(chainId);
+    if (!from || !delegate || !network) throw new Error(`Chain ${chainId} lacks accounts.`);
+    const { v1, v2 } = network;
+    const send = (to: `0x${string}`, data: `0x${string}`) =>
+      client.sendTransaction({ account: from, chain: null, to, data, gas: 1_000_000n });
+    if (v1) await send(v1.address, encodeV1("delegateForAll", [delegate, true]));
+    if (v2) await send(v2.address, encodeV2("delegateAll", [delegate, zeroHash, true]));
+    await client.mine({ blocks: 1 });
+  }
+
+  const databaseUrl = await createDatabase();
+  const database = await connect(databaseUrl);
+  await startIndexer({ databaseUrl, chains });
+  for (const chain of chains) await untilIndexed(database, chain);
+  const { rows } = await database.query(
+    "select chain_id::int as chain, registry, event from registry.delegation_change order by 1, 2",
+  );
+  expect(rows).toEqual([
+    { chain: 324, registry: "v2", event: "DelegateAll" },
+    { chain: 10200, registry: "v1", event: "DelegateForAll" },
+    { chain: 59144, registry: "v2", event: "DelegateAll" },
+  ]);
+});
