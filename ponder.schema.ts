@@ -94,8 +94,9 @@ export const delegationV2 = onchainTable(
 
 /**
  * The newest block that the rows of a chain include. Written with them and undone with them, which
- * Ponder's own checkpoint is not: that one stays ahead for a moment during a reorg. A chain that is
- * still catching up has no row.
+ * Ponder's own checkpoint is not: that one stays ahead for a moment during a reorg. It is written for
+ * live blocks only: while a chain catches up, its rows run ahead of it, and the shard's view of this
+ * table is empty.
  */
 export const indexedBlock = onchainTable("indexed_block", (t) => ({
   chainId: t.int8({ mode: "number" }).primaryKey(),

@@ -7,8 +7,10 @@ import {
   http,
   MethodNotFoundRpcError,
   MethodNotSupportedRpcError,
+  SocketClosedError,
   TimeoutError,
   type Transport,
+  WebSocketRequestError,
   webSocket,
 } from "viem";
 
@@ -55,19 +57,20 @@ export const redactUrl = (url: string): string => {
   return `${protocol}//${host}`;
 };
 
-/** Takes an endpoint's secrets out of an error and its causes: viem puts the whole URL into several of its fields. */
-const redactError = (error: unknown, url: string): unknown => {
+const anyUrl = /\b(?:https?|wss?):\/\/[^\s"'`]+/g;
+
+/** Cuts all URLs in an error and its causes down to their hosts: viem puts the whole URL into several of its fields. */
+const redactError = (error: unknown): unknown => {
   if (!(error instanceof Error)) return error;
-  const { host, pathname, search, username, password } = new URL(url);
   const redact = (value: unknown): unknown => {
     if (Array.isArray(value)) return value.map(redact);
     if (typeof value !== "string") return value;
-    return value.replaceAll(`${username}:${password}@`, "").replaceAll(`${host}${pathname}${search}`, host);
+    return value.replaceAll(anyUrl, (url) => (URL.canParse(url) ? redactUrl(url) : "(a URL)"));
   };
   for (const [name, { value, writable }] of Object.entries(Object.getOwnPropertyDescriptors(error))) {
     if (writable) Object.assign(error, { [name]: redact(value) });
   }
-  redactError(error.cause, url);
+  redactError(error.cause);
   return error;
 };
 
@@ -80,7 +83,7 @@ const requestTo = (url: string): Send => {
     try {
       return await request(body as EIP1193Parameters);
     } catch (error) {
-      throw redactError(error, url);
+      throw redactError(error);
     }
   };
 };
@@ -94,7 +97,7 @@ type Endpoint = {
   restsUntil: number;
 };
 
-/** An endpoint that answers only for its chain: the first request asks, and a wrong answer is final. */
+/** An endpoint that answers only for its chain: it is asked first, and again after it was out of reach. */
 const createEndpoint = (chainId: number, url: string): Endpoint => {
   const send = requestTo(url);
   let verified: Promise<void> | undefined;
@@ -110,17 +113,21 @@ const createEndpoint = (chainId: number, url: string): Endpoint => {
       verified ??= verify();
       try {
         await verified;
+        return await send(request);
       } catch (error) {
-        if (!(error instanceof WrongChainError)) verified = undefined;
+        if (isUnreachable(error)) verified = undefined;
         throw error;
       }
-      return send(request);
     },
   };
 };
 
 const isUnreachable = (error: unknown): boolean =>
-  error instanceof HttpRequestError || error instanceof TimeoutError || error instanceof WrongChainError;
+  error instanceof HttpRequestError ||
+  error instanceof SocketClosedError ||
+  error instanceof TimeoutError ||
+  error instanceof WebSocketRequestError ||
+  error instanceof WrongChainError;
 
 /** The block that a request names by its hash, if it does. */
 const blockHashOf = ({ method, params }: Request): Hash | undefined => {
@@ -143,8 +150,8 @@ const wait = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 
 /**
  * The one way to a chain: several endpoints, the first that answers is used. An endpoint that does
- * not answer rests while others do; one on another chain is never used. When all fail, the error of
- * the first is thrown, so that Ponder can read a provider's own limits from it.
+ * not answer rests while others do; one on another chain is never used. When all fail, the first
+ * node's own error is thrown, so that Ponder can read a provider's limits from it.
  */
 export const createChainTransport = (chainId: number, urls: readonly string[]): Transport => {
   const endpoints = urls.map((url) => createEndpoint(chainId, url));
@@ -154,19 +161,26 @@ export const createChainTransport = (chainId: number, urls: readonly string[]): 
     // A stable sort: endpoints at rest are the last resort, in their own order.
     const inOrder = endpoints.toSorted((a, b) => Number(a.restsUntil > now) - Number(b.restsUntil > now));
 
-    let failure: { error: unknown } | undefined;
-    let answer: unknown;
+    // What a node has said counts for more than that another is out of reach.
+    let said: { answer: unknown } | { error: unknown } | undefined;
+    let silence: unknown;
     for (const endpoint of inOrder) {
+      if (said && endpoint.restsUntil > now) break;
       try {
-        answer = await endpoint.send(request);
+        const answer = await endpoint.send(request);
         if (isAnswer(answer)) return answer;
+        said ??= { answer };
       } catch (error) {
-        if (isUnreachable(error)) endpoint.restsUntil = Date.now() + COOL_DOWN_MS;
-        failure ??= { error };
+        if (isUnreachable(error)) {
+          endpoint.restsUntil = Date.now() + COOL_DOWN_MS;
+          silence ??= error;
+        } else {
+          said ??= { error };
+        }
       }
     }
-    if (failure) throw failure.error;
-    return answer;
+    if (said && "answer" in said) return said.answer;
+    throw said ? said.error : silence;
   };
 
   const request = async (body: Request) => {

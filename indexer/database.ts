@@ -1,8 +1,9 @@
 import pg from "pg";
+import { zeroHash } from "viem";
 import type { RegistryVersion } from "../registry/networks.ts";
 import type { RegistryPlan } from "./plan.ts";
 
-/** The indexer's own notes, apart from what Ponder keeps. */
+/** The indexers' own notes, apart from what Ponder keeps. */
 const CREATE_NOTES = `
   create schema if not exists indexer;
   create table if not exists indexer.start_block (
@@ -13,12 +14,22 @@ const CREATE_NOTES = `
     found_at timestamptz not null default now(),
     primary key (chain_id, registry, address)
   );
+  create table if not exists indexer.index (
+    schema text primary key,
+    shard text not null,
+    started_at timestamptz not null
+  );
   create table if not exists indexer.shard (
     name text primary key,
     -- the index that the shard's views show
     schema text not null,
-    since timestamptz not null default now()
+    -- false while that index is behind its chains, after a restart
+    caught_up boolean not null,
+    since timestamptz not null
   )`;
+
+/** One key for all indexers: "create if not exists" by two at once can fail. */
+const NOTES_LOCK = 0x6465_6c65;
 
 /** What Postgres says to a view that would change its columns. */
 const INVALID_TABLE_DEFINITION = "42P16";
@@ -29,16 +40,28 @@ const INVALID_TABLE_DEFINITION = "42P16";
  */
 const GIVE_WAY = "set local lock_timeout = '200ms'";
 
-/** One key for all indexers: "create if not exists" by two at once can fail. */
-const NOTES_LOCK = 0x6465_6c65;
+const QUERY_TIMEOUT_MS = 60_000;
+const CLOSE_TIMEOUT_MS = 2_000;
+
+/** The newest block of each chain by its id. */
+export type Heads = ReadonlyMap<number, bigint>;
+
+/** Another process has the index that this one held. */
+export class IndexTakenError extends Error {
+  override name = "IndexTakenError";
+
+  constructor(schema: string) {
+    super(`Another indexer is running the same index (${schema}). End one, or give it another SHARD.`);
+  }
+}
 
 /**
  * An indexer's own connection: notes, locks, and the life of index schemas. A lost connection is
- * made again at the next use, with the locks that it held.
+ * made again at the next use, with the lock that it held.
  */
 export class IndexerDatabase {
   readonly #url: string;
-  readonly #locks = new Set<string>();
+  #locked: string | undefined;
   #client: Promise<pg.Client> | undefined;
 
   private constructor(url: string) {
@@ -54,10 +77,12 @@ export class IndexerDatabase {
     return database;
   }
 
+  /** Ends the connection, also one that no longer answers. */
   async close(): Promise<void> {
-    const client = this.#client;
+    const client = await this.#client?.catch(() => undefined);
     this.#client = undefined;
-    await (await client?.catch(() => undefined))?.end();
+    const timeout = new Promise((resolve) => setTimeout(resolve, CLOSE_TIMEOUT_MS).unref());
+    await Promise.race([client?.end(), timeout]);
   }
 
   async recallStartBlock(chainId: number, registry: RegistryVersion, address: string): Promise<number | null> {
@@ -75,20 +100,30 @@ export class IndexerDatabase {
     );
   }
 
-  /** Takes an index for this process. */
-  async lockIndex(schema: string): Promise<boolean> {
-    const isTaken = await tryLock(await this.#connection(), schema);
-    if (isTaken) this.#locks.add(schema);
-    return isTaken;
+  /** Takes an index for this process. Throws an IndexTakenError if another one has it. */
+  async takeIndex(shard: string, schema: string): Promise<void> {
+    await takeLock(await this.#connection(), schema);
+    this.#locked = schema;
+    await this.#query(
+      `insert into indexer.index (schema, shard, started_at) values ($1, $2, clock_timestamp())
+       on conflict (schema) do update set started_at = excluded.started_at`,
+      [schema, shard],
+    );
   }
 
   /**
-   * Lifts Ponder's own lock of a schema, which outlives a killed process by 25 s. Only for whoever
-   * holds the index and knows that its Ponder has ended.
+   * Notes that an index is about to be run: until it has caught up, its shard says nothing. Throws an
+   * IndexTakenError if this process no longer has it.
    */
-  async releasePonderLock(schema: string): Promise<void> {
-    const meta = await this.#tableIn(schema, "_ponder_meta");
-    if (meta) await this.#query(`update ${meta} set value = jsonb_set(value, '{is_locked}', '0')`);
+  async beginRun(shard: string, schema: string): Promise<void> {
+    await this.#query("update indexer.shard set caught_up = false where name = $1 and schema = $2", [shard, schema]);
+    // Ponder does so too, but only when it has spoken to all its chains.
+    await this.#setMeta(schema, "is_ready", 0);
+  }
+
+  /** Lifts Ponder's own lock of a schema, which outlives a killed process by 25 s. Only after Ponder has ended. */
+  async endRun(schema: string): Promise<void> {
+    await this.#setMeta(schema, "is_locked", 0);
   }
 
   /** The index that a shard's views show, or null while there are none. */
@@ -98,87 +133,70 @@ export class IndexerDatabase {
   }
 
   /**
-   * Whether an index can be shown: its Ponder is through with history, and it has a newest block for
-   * each of its chains that is no older than the one shown now.
+   * Has a shard's views show an index, from one moment to the next, if the index has caught up: its
+   * Ponder is through with history, and its newest blocks are no older than the chains' own were when
+   * Ponder started, nor than the ones shown now.
+   * @returns whether it is shown now.
    */
-  async hasCaughtUp(schema: string, chainIds: readonly number[], served: string | null): Promise<boolean> {
-    const meta = await this.#tableIn(schema, "_ponder_meta");
-    if (!meta) return false;
-    const { rows: state } = await this.#query(`select value->'is_ready' = '1' as ready from ${meta}`);
-    if (!state[0]?.ready) return false;
+  async serve(shard: string, schema: string, heads: Heads): Promise<boolean> {
+    const served = await this.servedSchema(shard);
+    const isFresh = (client: Queries) => hasCaughtUp(client, schema, heads, served === schema ? null : served);
+    if (!(await isFresh(await this.#connection()))) return false;
 
-    const fresh = await this.#tableIn(schema, "indexed_block");
-    const shown = served && (await this.#tableIn(served, "indexed_block"));
-    const { rows } = await this.#query(
-      `select count(*)::int as chains from ${fresh} fresh
-       where chain_id = any($1) ${shown ? `and number >= coalesce((select number from ${shown} where chain_id = fresh.chain_id), 0)` : ""}`,
-      [chainIds],
-    );
-    return rows[0]?.chains === chainIds.length;
-  }
-
-  /** Has a shard's views show an index, from one moment to the next. */
-  async serve(shard: string, schema: string): Promise<void> {
-    await this.#inTransaction(async (client) => {
-      const { rows } = await client.query<{ name: string }>(
-        `select jsonb_array_elements_text(value->'table_names' || '["_ponder_meta", "_ponder_checkpoint"]') as name
-         from ${pg.escapeIdentifier(schema)}._ponder_meta`,
-      );
+    return this.#inTransaction(async (client) => {
       await client.query(GIVE_WAY);
-      await client.query(`create schema if not exists ${pg.escapeIdentifier(shard)}`);
-      for (const { name } of rows) {
-        const view = `${pg.escapeIdentifier(shard)}.${pg.escapeIdentifier(name)}`;
-        const select = `as select * from ${pg.escapeIdentifier(schema)}.${pg.escapeIdentifier(name)}`;
-        await client.query("savepoint replacing");
-        try {
-          await client.query(`create or replace view ${view} ${select}`);
-        } catch (error) {
-          // Other columns than before: only then is it another view, and loses what was granted on it.
-          if (!(error instanceof pg.DatabaseError) || error.code !== INVALID_TABLE_DEFINITION) throw error;
-          await client.query("rollback to savepoint replacing");
-          await client.query(`drop view if exists ${view}`);
-          await client.query(`create view ${view} ${select}`);
-        }
+      if (served !== schema) {
+        await replaceViews(client, shard, schema);
+        // Once more, now that readers wait: none of them has seen a newer block than they will.
+        if (!(await isFresh(client))) throw new NotYetError();
       }
       await client.query(
-        `insert into indexer.shard (name, schema) values ($1, $2)
-         on conflict (name) do update set schema = excluded.schema, since = now()`,
+        `insert into indexer.shard (name, schema, caught_up, since) values ($1, $2, true, now())
+         on conflict (name) do update set schema = excluded.schema, caught_up = true, since = excluded.since`,
         [shard, schema],
       );
+      return true;
+    }).catch((error) => {
+      if (error instanceof NotYetError) return false;
+      throw error;
     });
   }
 
   /**
-   * Drops a shard's index schemas other than the one that is served. One that an indexer still
-   * holds is left for the next time.
+   * Drops a shard's indexes that were started before the one that is served. One that an indexer
+   * still holds is left for the next time.
    * @returns the schemas dropped.
    */
-  async dropSuperseded(shard: string, served: string): Promise<string[]> {
+  async dropSuperseded(shard: string): Promise<string[]> {
     const { rows } = await this.#query<{ schema: string }>(
-      "select nspname as schema from pg_namespace where nspname ~ ('^' || $1 || '_[0-9a-f]{10}$') and nspname <> $2",
-      [shard, served],
+      `select old.schema from indexer.index old
+       join indexer.shard on shard.name = old.shard
+       join indexer.index served on served.schema = shard.schema
+       where old.shard = $1 and old.started_at < served.started_at`,
+      [shard],
     );
     const dropped: string[] = [];
     for (const { schema } of rows) {
       await this.#inTransaction(async (client) => {
         const { rows } = await client.query<{ free: boolean }>(
-          "select pg_try_advisory_xact_lock(hashtextextended($1, 0)) as free",
+          `select pg_try_advisory_xact_lock(hashtextextended($1, 0))
+             and not exists (select from indexer.shard where schema = $1) as free`,
           [schema],
         );
         if (!rows[0]?.free) return;
         await client.query(GIVE_WAY);
-        await client.query(`drop schema ${pg.escapeIdentifier(schema)} cascade`);
+        await client.query(`drop schema if exists ${pg.escapeIdentifier(schema)} cascade`);
+        await client.query("delete from indexer.index where schema = $1", [schema]);
         dropped.push(schema);
       });
     }
     return dropped;
   }
 
-  /** A table's full name, or null if there is no such table. */
-  async #tableIn(schema: string, table: string): Promise<string | null> {
-    const name = `${pg.escapeIdentifier(schema)}.${pg.escapeIdentifier(table)}`;
-    const { rows } = await this.#query("select to_regclass($1) is not null as exists", [name]);
-    return rows[0]?.exists ? name : null;
+  async #setMeta(schema: string, key: string, value: number): Promise<void> {
+    const client = await this.#connection();
+    const meta = await tableIn(client, schema, "_ponder_meta");
+    if (meta) await client.query(`update ${meta} set value = jsonb_set(value, $1, $2)`, [[key], String(value)]);
   }
 
   async #query<Row extends pg.QueryResultRow = pg.QueryResultRow>(text: string, values: unknown[] = []) {
@@ -186,12 +204,13 @@ export class IndexerDatabase {
     return client.query<Row>(text, values);
   }
 
-  async #inTransaction(run: (client: pg.Client) => Promise<void>): Promise<void> {
+  async #inTransaction<T>(run: (client: pg.Client) => Promise<T>): Promise<T> {
     const client = await this.#connection();
     await client.query("begin");
     try {
-      await run(client);
+      const result = await run(client);
       await client.query("commit");
+      return result;
     } catch (error) {
       await client.query("rollback").catch(() => {});
       throw error;
@@ -200,40 +219,102 @@ export class IndexerDatabase {
 
   #connection(): Promise<pg.Client> {
     if (!this.#client) {
-      const connecting = this.#connect();
-      this.#client = connecting;
-      connecting.catch(() => {
+      const connecting = this.#connect(() => {
         if (this.#client === connecting) this.#client = undefined;
       });
+      this.#client = connecting;
     }
     return this.#client;
   }
 
-  async #connect(): Promise<pg.Client> {
+  async #connect(onLost: () => void): Promise<pg.Client> {
     const client = new pg.Client({
       connectionString: this.#url,
       application_name: "indexer",
       keepAlive: true,
       connectionTimeoutMillis: 10_000,
+      query_timeout: QUERY_TIMEOUT_MS,
     });
     client.on("error", () => {
-      this.#client = undefined;
+      onLost();
+      client.end().catch(() => {});
     });
-    await client.connect();
-    for (const schema of this.#locks) {
-      if (!(await tryLock(client, schema))) {
-        await client.end();
-        throw new Error(`Another indexer has taken ${schema}.`);
-      }
+    try {
+      await client.connect();
+      if (this.#locked) await takeLock(client, this.#locked);
+      return client;
+    } catch (error) {
+      onLost();
+      client.end().catch(() => {});
+      throw error;
     }
-    return client;
   }
 }
 
-const tryLock = async (client: pg.Client, schema: string): Promise<boolean> => {
+type Queries = Pick<pg.Client, "query">;
+
+/** The index fell behind the one shown while its views were being made. */
+class NotYetError extends Error {}
+
+/** Takes the lock of an index, for as long as the connection lives. */
+const takeLock = async (client: Queries, schema: string): Promise<void> => {
   const { rows } = await client.query<{ taken: boolean }>(
     "select pg_try_advisory_lock(hashtextextended($1, 0)) as taken",
     [schema],
   );
-  return rows[0]?.taken ?? false;
+  if (!rows[0]?.taken) throw new IndexTakenError(schema);
+};
+
+/** A table's full name, or null if there is no such table. */
+const tableIn = async (client: Queries, schema: string, table: string): Promise<string | null> => {
+  const name = `${pg.escapeIdentifier(schema)}.${pg.escapeIdentifier(table)}`;
+  const { rows } = await client.query("select to_regclass($1) is not null as exists", [name]);
+  return rows[0]?.exists ? name : null;
+};
+
+const hasCaughtUp = async (client: Queries, schema: string, heads: Heads, shown: string | null): Promise<boolean> => {
+  const meta = await tableIn(client, schema, "_ponder_meta");
+  if (!meta) return false;
+  const { rows: state } = await client.query(`select value->'is_ready' = '1' as ready from ${meta}`);
+  if (!state[0]?.ready) return false;
+
+  const fresh = await tableIn(client, schema, "indexed_block");
+  const old = shown && (await tableIn(client, shown, "indexed_block"));
+  const { rows } = await client.query(
+    `select count(*)::int as chains
+     from unnest($1::bigint[], $2::bigint[]) as head (chain_id, number)
+     join ${fresh} fresh on fresh.chain_id = head.chain_id and fresh.number >= head.number
+     ${old ? `left join ${old} old on old.chain_id = head.chain_id where fresh.number >= coalesce(old.number, 0)` : ""}`,
+    [[...heads.keys()], [...heads.values()]],
+  );
+  return rows[0]?.chains === heads.size;
+};
+
+const replaceViews = async (client: Queries, shard: string, schema: string): Promise<void> => {
+  // In the order in which Ponder locks its tables: who reads several in this order never deadlocks.
+  const { rows } = await client.query<{ name: string }>(
+    `select jsonb_array_elements_text(value->'table_names' || '["_ponder_meta", "_ponder_checkpoint"]') as name
+     from ${pg.escapeIdentifier(schema)}._ponder_meta`,
+  );
+  await client.query(`create schema if not exists ${pg.escapeIdentifier(shard)}`);
+  for (const { name } of rows) {
+    const view = `${pg.escapeIdentifier(shard)}.${pg.escapeIdentifier(name)}`;
+    // While the index is behind its chains, its rows run ahead of the block in this table; and of a
+    // block that was left open nothing can be said.
+    const condition =
+      name === "indexed_block"
+        ? `where hash <> '${zeroHash}' and (select caught_up from indexer.shard where name = ${pg.escapeLiteral(shard)})`
+        : "";
+    const select = `as select * from ${pg.escapeIdentifier(schema)}.${pg.escapeIdentifier(name)} ${condition}`;
+    await client.query("savepoint replacing");
+    try {
+      await client.query(`create or replace view ${view} ${select}`);
+    } catch (error) {
+      // Other columns than before: only then is it another view, and loses what was granted on it.
+      if (!(error instanceof pg.DatabaseError) || error.code !== INVALID_TABLE_DEFINITION) throw error;
+      await client.query("rollback to savepoint replacing");
+      await client.query(`drop view if exists ${view}`);
+      await client.query(`create view ${view} ${select}`);
+    }
+  }
 };

@@ -12,7 +12,7 @@ const indexingFiles = (): string[] => [
   "registry/abi.ts",
   "registry/delegation.ts",
   ...readdirSync(join(ROOT, "src"), { recursive: true, encoding: "utf8" })
-    .filter((path) => path.endsWith(".ts") && !path.startsWith("api"))
+    .filter((path) => /\.m?[jt]s$/.test(path) && !path.startsWith("api/"))
     .map((path) => `src/${path}`)
     .sort(),
 ];

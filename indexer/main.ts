@@ -1,29 +1,39 @@
 import { join } from "node:path";
-import { startEmbeddedPostgres } from "../sandbox/embedded-postgres.ts";
-import { loadEnvFiles, runUntilStopped } from "../sandbox/program.ts";
-import { runIndexer } from "./run-indexer.ts";
+import { startEmbeddedPostgres } from "../stack/embedded-postgres.ts";
+import { claim, loadEnvFiles, runUntilStopped } from "../stack/program.ts";
+import { refuseBusyPort, runIndexer } from "./run-indexer.ts";
 import { parseIndexerSettings } from "./settings.ts";
+
+// npm run indexer: one shard, over a database that other parts share.
+// npm start: the same with a Postgres of its own, where DATABASE_URL names none.
 
 const ROOT = join(import.meta.dirname, "..");
 const log = (message: string) => console.log(message);
 
-loadEnvFiles(ROOT);
+const startOwnPostgres = async () => {
+  const { release } = claim(join(ROOT, ".data/start.pid"), "indexer/main.ts");
+  const { url, stop } = await startEmbeddedPostgres({ directory: join(ROOT, ".data/postgres") });
+  return { url, stop: () => stop().finally(release) };
+};
 
 await runUntilStopped(async (signal) => {
-  const settings = parseIndexerSettings(process.env);
+  loadEnvFiles(ROOT);
+  const settings = parseIndexerSettings(process.env, {
+    needsDatabase: !process.argv.includes("--own-postgres"),
+  });
+  await refuseBusyPort(settings);
   const postgres = settings.databaseUrl
-    ? null
-    : await startEmbeddedPostgres({ directory: join(ROOT, ".data/postgres") });
-  const databaseUrl = settings.databaseUrl ?? postgres?.url ?? "";
+    ? { url: settings.databaseUrl, stop: async () => {} }
+    : await startOwnPostgres();
   try {
     await runIndexer(settings, {
-      databaseUrl,
+      databaseUrl: postgres.url,
       log,
       restart: true,
       signal,
       onReady: (schema) => log(`Shard "${settings.shard}" is ready: its views show ${schema}.`),
     });
   } finally {
-    await postgres?.stop();
+    await postgres.stop();
   }
 });

@@ -1,5 +1,7 @@
-import { createClient } from "viem";
+import { setTimeout as sleep } from "node:timers/promises";
+import { BaseError, createClient } from "viem";
 import type { Deployment, RegistryVersion } from "../registry/networks.ts";
+import { describeError } from "../stack/program.ts";
 import { createChainTransport, fetchChainId, redactUrl } from "./chain-transport.ts";
 import type { IndexerDatabase } from "./database.ts";
 import type { ChainPlan, IndexPlan, RegistryPlan } from "./plan.ts";
@@ -15,41 +17,43 @@ const RETRY_MS = 5_000;
  * that does not answer is not: another one of its chain may do, and until one does, we wait.
  */
 export const checkEndpoints = async (chains: readonly ChainSettings[], log: Log, signal: AbortSignal) => {
-  const problems: string[] = [];
-  await Promise.all(
-    chains.map(async (chain) => {
-      const found = await checkChain(chain, log, signal);
-      problems.push(...found);
-    }),
-  );
-  if (problems.length > 0) throw new SettingsError(problems);
+  let waiting = chains;
+  while (waiting.length > 0 && !signal.aborted) {
+    const checked = await Promise.all(waiting.map((chain) => checkChain(chain, log)));
+    const problems = checked.flatMap(({ problems }) => problems);
+    if (problems.length > 0) throw new SettingsError(problems);
+
+    waiting = checked.filter(({ isUp }) => !isUp).map(({ chain }) => chain);
+    if (waiting.length > 0) {
+      const names = waiting.map(({ network }) => network.name).join(", ");
+      log(`${names}: no RPC endpoint answers; trying again in ${RETRY_MS / 1000} s.`);
+      await sleep(RETRY_MS, undefined, { signal }).catch(() => {});
+    }
+  }
 };
 
-const checkChain = async ({ network, rpcUrls, wsUrl }: ChainSettings, log: Log, signal: AbortSignal) => {
-  const { chainId, name } = network;
+const checkChain = async (chain: ChainSettings, log: Log) => {
+  const { chainId, name } = chain.network;
+  const problems: string[] = [];
 
-  const check = async (url: string, variable: string) => {
+  const check = async (url: string, variable: string): Promise<boolean> => {
     const endpoint = `${variable}${chainId} (${redactUrl(url)})`;
     try {
       const actual = await fetchChainId(url);
-      return actual === chainId
-        ? { answers: true }
-        : { answers: true, problem: `${endpoint} is on chain ${actual}, not on chain ${chainId}.` };
+      if (actual !== chainId) problems.push(`${endpoint} is on chain ${actual}, not on chain ${chainId}.`);
+      return true;
     } catch (error) {
-      const { message } = error as Error;
-      log(`${name}: ${endpoint} does not answer: ${message.split("\n")[0]}`);
-      return { answers: false };
+      const reason = error instanceof BaseError ? `${error.shortMessage} ${error.details ?? ""}` : describeError(error);
+      log(`${name}: ${endpoint} does not answer: ${reason}`);
+      return false;
     }
   };
 
-  for (;;) {
-    const rpcs = await Promise.all(rpcUrls.map((url) => check(url, "PONDER_RPC_URL_")));
-    const heads = wsUrl ? [await check(wsUrl, "PONDER_WS_URL_")] : [];
-    const problems = [...rpcs, ...heads].flatMap(({ problem }) => problem ?? []);
-    if (problems.length > 0 || signal.aborted || rpcs.some(({ answers }) => answers)) return problems;
-    log(`${name}: no RPC endpoint answers; trying again in ${RETRY_MS / 1000} s.`);
-    await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
-  }
+  const [answers] = await Promise.all([
+    Promise.all(chain.rpcUrls.map((url) => check(url, "PONDER_RPC_URL_"))),
+    chain.wsUrl && check(chain.wsUrl, "PONDER_WS_URL_"),
+  ]);
+  return { chain, problems, isUp: answers.some((hasAnswered) => hasAnswered) };
 };
 
 /** Settles all that has to be known before indexing: chains, addresses, start blocks. */
@@ -82,6 +86,11 @@ const planRegistry = async (
 ): Promise<RegistryPlan> => {
   const { chainId, name } = network;
   const { address } = deployment;
+  if (setting !== null && deployment.startBlock !== null && setting > deployment.startBlock) {
+    log(
+      `${name}: START_BLOCK_${chainId} is later than block ${deployment.startBlock}, where registry ${version} was deployed: what was delegated before is not known.`,
+    );
+  }
   const isOpen = setting === null && deployment.startBlock === null && deployment.startBlockFloor === null;
   if (isOpen) {
     const recalled = await database.recallStartBlock(chainId, version, address);

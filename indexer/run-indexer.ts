@@ -1,9 +1,13 @@
 import { join } from "node:path";
 import type { Writable } from "node:stream";
 import { setTimeout as sleep } from "node:timers/promises";
-import { type Child, startNode } from "../sandbox/child.ts";
-import { isPortFree } from "../sandbox/ports.ts";
-import { IndexerDatabase } from "./database.ts";
+import { createClient } from "viem";
+import { getBlockNumber } from "viem/actions";
+import { type Child, startNode } from "../stack/child.ts";
+import { isPortFree } from "../stack/ports.ts";
+import { describeError, orAborted } from "../stack/program.ts";
+import { createChainTransport } from "./chain-transport.ts";
+import { type Heads, IndexerDatabase, IndexTakenError } from "./database.ts";
 import { indexId } from "./index-id.ts";
 import { type IndexPlan, PLAN_VARIABLE } from "./plan.ts";
 import { checkEndpoints, preparePlan } from "./prepare-plan.ts";
@@ -30,27 +34,28 @@ type Options = {
   signal: AbortSignal;
 };
 
+/** Refuses a private port that is taken: Ponder would quietly choose another one. */
+export const refuseBusyPort = async ({ host, port }: IndexerSettings): Promise<void> => {
+  if (await isPortFree(host, port)) return;
+  throw new SettingsError([
+    `INDEXER_PORT: ${host}:${port} is in use. End what listens there, or set another INDEXER_PORT.`,
+  ]);
+};
+
 /**
  * Runs one shard until it is stopped, or superseded by an indexer with a newer index. Throws when it
  * cannot go on.
  */
 export const runIndexer = async (settings: IndexerSettings, options: Options): Promise<void> => {
   const { log, signal } = options;
-  if (!(await isPortFree(settings.host, settings.port))) {
-    throw new SettingsError([
-      `INDEXER_PORT: ${settings.host}:${settings.port} is in use. End what listens there, or set another INDEXER_PORT.`,
-    ]);
-  }
-  await checkEndpoints(settings.chains, log, signal);
-  if (signal.aborted) return;
+  await refuseBusyPort(settings);
+  await orAborted(signal, checkEndpoints(settings.chains, log, signal));
 
-  const database = await IndexerDatabase.connect(options.databaseUrl);
+  const database = await orAborted(signal, IndexerDatabase.connect(options.databaseUrl));
   try {
-    const plan = await preparePlan(settings, database, log);
+    const plan = await orAborted(signal, preparePlan(settings, database, log));
     const schema = `${settings.shard}_${indexId(plan.chains)}`;
-    if (!(await database.lockIndex(schema))) {
-      throw new Error(`Another indexer is running shard "${settings.shard}" with the same index (${schema}).`);
-    }
+    await database.takeIndex(settings.shard, schema);
     await keepPonderRunning(settings, plan, schema, database, options);
   } finally {
     await database.close();
@@ -65,80 +70,99 @@ const keepPonderRunning = async (
   options: Options,
 ): Promise<void> => {
   const { log, restart, signal } = options;
-  const index = new ServedIndex(settings.shard, schema, plan, database, options);
+  const index = new ServedIndex(settings.shard, schema, database, options);
   let restartMs = FIRST_RESTART_MS;
+  const pause = async (reason: string) => {
+    log(`${reason}; starting it again in ${restartMs / 1000} s.`);
+    await sleep(restartMs, undefined, { signal }).catch(() => {});
+    restartMs = Math.min(restartMs * 2, LONGEST_RESTART_MS);
+  };
 
   while (!signal.aborted) {
+    let heads: Heads;
+    try {
+      await database.beginRun(settings.shard, schema);
+      heads = await orAborted(signal, fetchHeads(plan));
+    } catch (error) {
+      if (signal.aborted) return;
+      if (!restart || error instanceof IndexTakenError) throw error;
+      await pause(`The indexer cannot start: ${describeError(error)}`);
+      continue;
+    }
+
     const child = startPonder(settings, plan, schema, options);
     signal.addEventListener("abort", child.stop, { once: true });
-
-    const outcome = await index.follow(child.exited);
-    if (outcome === "superseded") await child.stop();
+    const outcome = await index.follow(child.exited, heads).finally(child.stop);
     const exit = await child.exited;
     signal.removeEventListener("abort", child.stop);
-    await database.releasePonderLock(schema).catch(() => {});
+    await database.endRun(schema).catch(() => {});
     if (outcome === "superseded" || signal.aborted) return;
 
     const reason = exit.signal ? `was ended by ${exit.signal}` : `ended with code ${exit.code}`;
     if (!restart) throw new Error(`The indexer ${reason}.`);
     if (outcome === "ended after catching up") restartMs = FIRST_RESTART_MS;
-    log(`The indexer ${reason}; starting it again in ${restartMs / 1000} s.`);
-    await sleep(restartMs, undefined, { signal }).catch(() => {});
-    restartMs = Math.min(restartMs * 2, LONGEST_RESTART_MS);
+    await pause(`The indexer ${reason}`);
   }
 };
+
+const fetchHeads = async ({ chains }: IndexPlan): Promise<Heads> =>
+  new Map(
+    await Promise.all(
+      chains.map(async ({ chainId, rpcUrls }) => {
+        const client = createClient({ transport: createChainTransport(chainId, rpcUrls) });
+        return [chainId, await getBlockNumber(client, { cacheTime: 0 })] as const;
+      }),
+    ),
+  );
 
 const startPonder = (
   { host, port, logLevel }: IndexerSettings,
   plan: IndexPlan,
   schema: string,
   { databaseUrl, output }: Options,
-): Child => {
-  // PORT is the public API's; Ponder would take it for its own.
-  const { PORT: _, ...environment } = process.env;
-  return startNode(
+): Child =>
+  startNode(
     PONDER,
     [
       "start",
       ...["--root", ROOT],
       ...["--schema", schema],
       ...["--hostname", host],
-      ...["--port", String(port)],
       ...["--log-level", logLevel],
       ...["--log-format", process.stdout.isTTY || output ? "pretty" : "json"],
     ],
     {
       output,
       env: {
-        ...environment,
+        ...process.env,
+        // To Ponder PORT counts for more than its own option; to everybody else it is the public API's.
+        PORT: String(port),
         DATABASE_URL: databaseUrl,
         [PLAN_VARIABLE]: JSON.stringify(plan),
         PONDER_TELEMETRY_DISABLED: "true",
       },
     },
   );
-};
 
 /** An index on its way into the shard's views, and out of them. */
 class ServedIndex {
   readonly #shard: string;
   readonly #schema: string;
-  readonly #chainIds: number[];
   readonly #database: IndexerDatabase;
   readonly #options: Options;
   /** Whether the views have shown it while this indexer ran. */
   #hasServed = false;
 
-  constructor(shard: string, schema: string, plan: IndexPlan, database: IndexerDatabase, options: Options) {
+  constructor(shard: string, schema: string, database: IndexerDatabase, options: Options) {
     this.#shard = shard;
     this.#schema = schema;
-    this.#chainIds = plan.chains.map(({ chainId }) => chainId);
     this.#database = database;
     this.#options = options;
   }
 
-  /** Follows the index while its Ponder runs. */
-  async follow(exited: Promise<unknown>): Promise<"ended" | "ended after catching up" | "superseded"> {
+  /** Follows the index while its Ponder runs. Throws an IndexTakenError when another process has it. */
+  async follow(exited: Promise<unknown>, heads: Heads): Promise<"ended" | "ended after catching up" | "superseded"> {
+    const { log, onReady } = this.#options;
     const ended = new AbortController();
     exited.then(() => ended.abort());
 
@@ -148,32 +172,30 @@ class ServedIndex {
       try {
         const served = await this.#database.servedSchema(this.#shard);
         if (this.#hasServed && served !== this.#schema) {
-          this.#options.log(`${this.#schema} is superseded: shard "${this.#shard}" shows ${served}. Stopping.`);
+          log(`${this.#schema} is superseded: shard "${this.#shard}" shows ${served}. Stopping.`);
           return "superseded";
         }
-        if (!hasCaughtUp && (await this.#database.hasCaughtUp(this.#schema, this.#chainIds, served))) {
-          if (served !== this.#schema) await this.#database.serve(this.#shard, this.#schema);
+        if (!hasCaughtUp && (await this.#database.serve(this.#shard, this.#schema, heads))) {
           hasCaughtUp = true;
           this.#hasServed = true;
-          this.#options.onReady?.(this.#schema);
+          onReady?.(this.#schema);
         }
-        if (hasCaughtUp) await this.#dropSuperseded();
+        if (hasCaughtUp) {
+          for (const dropped of await this.#database.dropSuperseded(this.#shard)) {
+            log(`Dropped ${dropped}: ${this.#schema} has taken its place.`);
+          }
+        }
         trouble = undefined;
       } catch (error) {
-        // Once for each trouble, not twice a second while it lasts.
-        const { message } = error as Error;
-        if (message !== trouble) this.#options.log(`Cannot follow the index in the database: ${message}`);
+        if (error instanceof IndexTakenError) throw error;
+        // Once for each trouble, not with every look while it lasts.
+        const message = describeError(error);
+        if (message !== trouble) log(`Cannot follow the index in the database: ${message}`);
         trouble = message;
       }
       const pause = hasCaughtUp ? WATCH_MS : CATCHING_UP_WATCH_MS;
       await sleep(pause, undefined, { signal: ended.signal }).catch(() => {});
     }
     return hasCaughtUp ? "ended after catching up" : "ended";
-  }
-
-  async #dropSuperseded() {
-    for (const dropped of await this.#database.dropSuperseded(this.#shard, this.#schema)) {
-      this.#options.log(`Dropped ${dropped}: ${this.#schema} has taken its place.`);
-    }
   }
 }

@@ -10,7 +10,7 @@ export type ChainSettings = {
 };
 
 export type IndexerSettings = {
-  /** null: the embedded Postgres. */
+  /** null: a Postgres of its own. */
   databaseUrl: string | null;
   /** The shard's name, and its views schema. */
   shard: string;
@@ -98,7 +98,10 @@ type PerChain = {
 };
 
 /** Reads an indexer's settings from the environment. Throws a SettingsError that names every problem. */
-export const parseIndexerSettings = (environment: NodeJS.ProcessEnv): IndexerSettings => {
+export const parseIndexerSettings = (
+  environment: NodeJS.ProcessEnv,
+  { needsDatabase = false } = {},
+): IndexerSettings => {
   // An empty variable is one that is not set: docker compose passes on what .env leaves open.
   const variables = Object.fromEntries(
     Object.entries(environment).flatMap(([name, value]) => (value?.trim() ? [[name, value.trim()]] : [])),
@@ -130,6 +133,10 @@ export const parseIndexerSettings = (environment: NodeJS.ProcessEnv): IndexerSet
   const parsed = general.safeParse(variables);
   if (!parsed.success) {
     for (const { path, message } of parsed.error.issues) problems.push(`${path.join(".")} ${message}.`);
+  }
+
+  if (needsDatabase && !variables.DATABASE_URL) {
+    problems.push('DATABASE_URL is not set: name a Postgres, or use "npm start", which brings its own.');
   }
 
   const hasRpc = (chainId: number) => variables[`PONDER_RPC_URL_${chainId}`] !== undefined;

@@ -1,4 +1,5 @@
-import type { Client } from "viem";
+import { setTimeout as sleep } from "node:timers/promises";
+import type { Address, Client, Hex } from "viem";
 import { getBlock, getBlockNumber, getCode } from "viem/actions";
 import type { Deployment } from "../registry/networks.ts";
 
@@ -9,7 +10,7 @@ export type StartBlock =
 
 /**
  * The first block that can hold an event of a registry: as set, as proven, or as found on the chain.
- * Never later than the deployment.
+ * Unless it is set so, never later than the deployment.
  */
 export const findStartBlock = async (
   client: Client,
@@ -22,6 +23,23 @@ export const findStartBlock = async (
   return discoverStartBlock(client, deployment);
 };
 
+const ATTEMPTS = 4;
+const RETRY_MS = 1_000;
+
+/** The code at an address after a block, or null where the node persists in not telling. */
+const getCodeAt = async (client: Client, address: Address, blockNumber: bigint): Promise<Hex | "" | null> => {
+  for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {
+    try {
+      return (await getCode(client, { address, blockNumber })) ?? "";
+    } catch {
+      // Nodes say in many ways that they have no old state. One that is gone says nothing more.
+      await getBlockNumber(client, { cacheTime: 0 });
+      if (attempt < ATTEMPTS) await sleep(RETRY_MS);
+    }
+  }
+  return null;
+};
+
 const genesis = (reason: string): StartBlock => ({ block: 0, source: "genesis", reason });
 
 /** Bisects for the block at which the registry's code appears. */
@@ -32,23 +50,17 @@ const discoverStartBlock = async (client: Client, deployment: Deployment): Promi
   }
 
   const head = await getBlockNumber(client, { cacheTime: 0 });
-  if (!(await getCode(client, { address, blockNumber: head }))) {
-    return genesis("the registry is not deployed on this chain");
-  }
+  const codeNow = await getCodeAt(client, address, head);
+  if (codeNow === null) return genesis("the RPC does not answer eth_getCode");
+  if (codeNow === "") return genesis("the registry is not deployed on this chain");
 
   // The code is absent before `absent` and at it, present at `present` and after it.
   let absent = -1n;
   let present = head;
   while (present - absent > 1n) {
     const middle = (absent + present) / 2n;
-    let code: string | undefined;
-    try {
-      code = await getCode(client, { address, blockNumber: middle });
-    } catch {
-      // Nodes say in many ways that they have no old state. One that is gone says nothing more.
-      await getBlockNumber(client, { cacheTime: 0 });
-      return genesis("the RPC is not an archive node: it has no state of old blocks");
-    }
+    const code = await getCodeAt(client, address, middle);
+    if (code === null) return genesis("the RPC is not an archive node: it has no state of old blocks");
     if (code) present = middle;
     else absent = middle;
   }

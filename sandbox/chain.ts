@@ -3,7 +3,7 @@ import type { Writable } from "node:stream";
 import { setTimeout as sleep } from "node:timers/promises";
 import { type Address, createTestClient, http, publicActions, walletActions } from "viem";
 import { networks } from "../registry/networks.ts";
-import { type Exit, startNode } from "./child.ts";
+import { type Exit, startNode } from "../stack/child.ts";
 import type { ContractCode } from "./contracts.ts";
 
 const HARDHAT = join(import.meta.dirname, "../node_modules/hardhat/internal/cli/cli.js");
@@ -34,13 +34,18 @@ export const startLocalChain = async (
   chainId: number,
   port: number,
   code: ContractCode,
-  output: Writable,
+  { output, startsAt = new Date() }: { output: Writable; startsAt?: Date },
 ): Promise<LocalChain> => {
   const network = networks.get(chainId);
   if (!network) throw new Error(`There is no network with chain id ${chainId}.`);
 
   const node = startNode(HARDHAT, ["--config", CONFIG, "node", "--hostname", "127.0.0.1", "--port", String(port)], {
-    env: { ...process.env, SANDBOX_CHAIN_ID: String(chainId), HARDHAT_DISABLE_TELEMETRY_PROMPT: "true" },
+    env: {
+      ...process.env,
+      SANDBOX_CHAIN_ID: String(chainId),
+      SANDBOX_CHAIN_STARTS_AT: startsAt.toISOString(),
+      HARDHAT_DISABLE_TELEMETRY_PROMPT: "true",
+    },
     output,
   });
   const url = `http://127.0.0.1:${port}`;

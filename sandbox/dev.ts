@@ -1,21 +1,20 @@
-import { createWriteStream, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { createWriteStream } from "node:fs";
 import { join, relative } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import pg from "pg";
 import { runIndexer } from "../indexer/run-indexer.ts";
 import { type IndexerSettings, parseIndexerSettings, SettingsError } from "../indexer/settings.ts";
 import { networks } from "../registry/networks.ts";
+import { startEmbeddedPostgres } from "../stack/embedded-postgres.ts";
+import { isPortFree } from "../stack/ports.ts";
+import { claim, runUntilStopped } from "../stack/program.ts";
+import { type Part, Stack } from "../stack/stack.ts";
 import { type LocalChain, startLocalChain } from "./chain.ts";
 import { compileContracts } from "./contracts.ts";
-import { startEmbeddedPostgres } from "./embedded-postgres.ts";
-import { isPortFree } from "./ports.ts";
-import { runUntilStopped } from "./program.ts";
 import { sendSamples } from "./samples.ts";
-import { type Part, Stack } from "./stack.ts";
 
 const ROOT = join(import.meta.dirname, "..");
 const DATA = join(ROOT, ".data/sandbox");
-const PID_FILE = join(DATA, "dev.pid");
 const BLOCK_SECONDS = 2;
 
 const startedAt = Date.now();
@@ -54,24 +53,6 @@ const refuseBusyPorts = async (chains: { chainId: number; port: number }[], inde
     }
   }
   if (problems.length > 0) throw new SettingsError(problems);
-};
-
-/** One sandbox at a time: a second one would take the first one's database away. */
-const claimSandbox = () => {
-  mkdirSync(DATA, { recursive: true });
-  const other = Number(readIfThere(PID_FILE));
-  if (other && readIfThere(`/proc/${other}/cmdline`).includes("sandbox/dev.ts")) {
-    throw new Error(`The sandbox is running already, as process ${other}. End that one first.`);
-  }
-  writeFileSync(PID_FILE, String(process.pid));
-};
-
-const readIfThere = (file: string): string => {
-  try {
-    return readFileSync(file, "utf8");
-  } catch {
-    return "";
-  }
 };
 
 const logFile = (name: string) => createWriteStream(join(DATA, `${name}.log`));
@@ -155,7 +136,8 @@ Ctrl-C ends everything.
 await runUntilStopped(async (signal) => {
   const { settings, chains } = readSettings();
   await refuseBusyPorts(chains, settings.port);
-  claimSandbox();
+  // One sandbox at a time: a second one would take the first one's database away.
+  const { release } = claim(join(DATA, "dev.pid"), "sandbox/dev.ts");
 
   const stack = new Stack();
   const run = async () => {
@@ -166,7 +148,7 @@ await runUntilStopped(async (signal) => {
     const localChains = await Promise.all(
       chains.map(({ chainId, port }) =>
         stack.add(`Chain ${chainId}`, async () => {
-          const chain = await startLocalChain(chainId, port, code, logFile(`chain-${chainId}`));
+          const chain = await startLocalChain(chainId, port, code, { output: logFile(`chain-${chainId}`) });
           return { ...chain, ended: chain.exited };
         }),
       ),
@@ -192,7 +174,7 @@ await runUntilStopped(async (signal) => {
   } finally {
     say("Stopping…");
     await stack.stop();
-    rmSync(PID_FILE, { force: true });
+    release();
     say("Stopped.");
   }
 });

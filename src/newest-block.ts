@@ -1,5 +1,7 @@
 import { ponder } from "ponder:registry";
 import { indexedBlock } from "ponder:schema";
+import { zeroHash } from "viem";
+import { markLive, takeUndecided } from "./live-blocks.ts";
 
 ponder.on("NewestBlock:block", async ({ event, context }) => {
   const chainId = context.chain.id;
@@ -18,8 +20,11 @@ ponder.on("NewestBlock:block", async ({ event, context }) => {
     );
   }
 
+  markLive(chainId);
+  // No block follows this hash: either a reorg undoes the block that was left open, or the next one stops.
+  const row = { number, hash: takeUndecided(hash) ? zeroHash : hash, timestamp };
   await context.db
     .insert(indexedBlock)
-    .values({ chainId, number, hash, timestamp })
-    .onConflictDoUpdate({ number, hash, timestamp });
+    .values({ chainId, ...row })
+    .onConflictDoUpdate(row);
 });

@@ -3,6 +3,7 @@ import { getBlock, readContract } from "viem/actions";
 import { chainClient } from "../indexer/current-plan.ts";
 import { registryV1Abi } from "../registry/abi.ts";
 import { type DelegationKeyV1, NO_CONTRACT, NO_TOKEN } from "../registry/delegation.ts";
+import { isLive, leaveUndecided } from "./live-blocks.ts";
 
 type Block = { number: bigint; hash: Hash };
 
@@ -24,8 +25,12 @@ export const readVaultState = async (
     try {
       return await readAtBlock(client, registry, vault, block.hash);
     } catch (cause) {
-      // An orphaned block's rows are undone as soon as Ponder sees the reorg: nothing is decided on them.
-      if (await isOrphaned(client, block)) return everythingSurvives;
+      // An orphaned block's rows are undone as soon as Ponder sees the reorg, so nothing needs to be
+      // known of it. Should Ponder not see one, the next block finds that this one was left open.
+      if (isLive(chainId) && (await isOrphaned(client, block))) {
+        leaveUndecided(block.hash);
+        return everythingSurvives;
+      }
       if (attempt === ATTEMPTS) {
         throw new Error(
           `Cannot read what ${vault} still delegates at block ${block.number} of chain ${chainId}. v1 revocations made through a contract wallet need an RPC that has the state of that block: an archive node for old blocks.`,

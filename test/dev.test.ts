@@ -7,15 +7,17 @@ import pg from "pg";
 import { createClient, http } from "viem";
 import { getBlockNumber } from "viem/actions";
 import { expect, onTestFinished, test } from "vitest";
-import { findFreePort, isPortFree } from "../sandbox/ports.ts";
+import { findFreePort, isPortFree } from "../stack/ports.ts";
 import { until } from "./support/setup.ts";
 
 const ROOT = join(import.meta.dirname, "..");
 
 /** `npm run dev`, as from a terminal: in a process group that Ctrl-C reaches as a whole. */
 const startDev = async (env: NodeJS.ProcessEnv = {}) => {
-  const chainPort = await findFreePort();
   const indexerPort = await findFreePort();
+  let chainPort = await findFreePort();
+  while (chainPort + 1 === indexerPort || !(await isPortFree("127.0.0.1", chainPort + 1)))
+    chainPort = await findFreePort();
   const child = spawn("npm", ["run", "dev"], {
     cwd: ROOT,
     detached: true,
@@ -42,7 +44,7 @@ const startDev = async (env: NodeJS.ProcessEnv = {}) => {
     signal,
     output: () => output,
     databaseUrl: () => /postgres:\/\/\S+/.exec(output)?.[0] ?? "",
-    untilReady: () => until(`the sandbox is ready, after:\n${output}`, async () => /^Ready after/m.test(output), 60),
+    untilReady: () => until("the sandbox is ready", async () => /^Ready after/m.test(output), 60),
   };
 };
 
@@ -57,7 +59,9 @@ const sandboxProcesses = (): string[] =>
         return [];
       }
     })
-    .filter((command) => command.includes(join(ROOT, "sandbox/")) || command.includes(join(ROOT, ".data/sandbox")));
+    .filter((command) =>
+      [join(ROOT, "stack/"), join(ROOT, ".data/sandbox"), "sandbox/dev.ts"].some((part) => command.includes(part)),
+    );
 
 test("npm run dev is ready within 60 s with delegations of every kind, and Ctrl-C leaves nothing behind", async () => {
   const dev = await startDev();
@@ -162,6 +166,6 @@ test("npm run dev names every busy port, or the sandbox that is running already"
 
   const second = await startDev();
   expect(await second.exited).toBe(1);
-  expect(second.output()).toContain("The sandbox is running already");
+  expect(second.output()).toContain("It is running already");
   expect(second.output()).not.toMatch(/^\s+at /m);
 });

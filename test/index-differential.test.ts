@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, test } from "vitest";
+import { registryV1Abi, registryV2Abi } from "../registry/abi.ts";
 import { dumpTables } from "./support/index-state.ts";
 import { chooseSeed, Random } from "./support/random.ts";
 import { connect, createDatabase, startIndexer, untilIndexed } from "./support/setup.ts";
@@ -8,6 +9,10 @@ import { Subject } from "./support/subject.ts";
 // Two networks with both registries. Ponder takes their blocks for final after 30 more.
 const CHAIN_IDS = [10, 8453] as const;
 const FINALITY = 30;
+
+const ALL_EVENTS = [registryV1Abi, registryV2Abi]
+  .flatMap((abi) => abi.flatMap((item) => (item.type === "event" ? item.name : [])))
+  .sort();
 
 const ROUNDS = 40;
 const REORGS = 26;
@@ -38,6 +43,7 @@ test("the index gives the registries' own answers after random operations and re
   await compare([]);
 
   let blocksUndone = 0;
+  const undone: Record<string, number> = {};
   for (let round = 0; round < ROUNDS; round++) {
     const subject = random.pick(subjects);
     await subject.mineRandomBlocks(random.integer(1, 3));
@@ -48,6 +54,7 @@ test("the index gives the registries' own answers after random operations and re
       else await untilIndexed(database, subject.local);
 
       const depth = random.integer(1, 10);
+      for (const event of await subject.newestEvents(depth)) undone[event] = (undone[event] ?? 0) + 1;
       await subject.chain.takeBack(depth);
       await subject.mineRandomBlocks(depth + random.integer(0, 2));
       await untilIndexed(database, subject.local, { seconds: SECONDS_TO_UNDO });
@@ -72,6 +79,8 @@ test("the index gives the registries' own answers after random operations and re
     subjects.reduce((sum, subject) => sum + subject[tally], 0),
   );
   console.log(`${operations} operations, ${REORGS} reorgs of ${blocksUndone} blocks, ${answers} answers compared.`);
+  console.log("Undone by reorgs:", undone);
+  expect(Object.keys(undone).sort()).toEqual(ALL_EVENTS);
   expect(operations).toBeGreaterThanOrEqual(500);
   expect(answers).toBeGreaterThanOrEqual(5000);
 });

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { findFreePort } from "../sandbox/ports.ts";
+import { findFreePort } from "../stack/ports.ts";
 import { startRpcProxy } from "./support/rpc-proxy.ts";
 import { connect, createChain, createDatabase, startIndexer, until, untilIndexed } from "./support/setup.ts";
 

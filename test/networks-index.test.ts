@@ -6,7 +6,7 @@ import { connect, createChain, createDatabase, startIndexer, untilIndexed } from
 
 test("each network is indexed with the registries that it has, at the addresses where they are", async () => {
   // A ZK-stack network with v2 at an address of its own; one with v1 only; one with v2 only.
-  const chains = await Promise.all([324, 10200, 59144].map(createChain));
+  const chains = await Promise.all([324, 10200, 59144].map((chainId) => createChain(chainId)));
   for (const { client, accounts, chainId } of chains) {
     const [from, delegate] = accounts;
     const network = networks.get(chainId);

@@ -105,6 +105,11 @@ describe("parseIndexerSettings() with unusable settings", () => {
     expect(problemsOf({})).toEqual([expect.stringContaining("PONDER_RPC_URL_1=https://…")]);
   });
 
+  test("says how to get a database where one is needed", () => {
+    expect(() => parseIndexerSettings(RPC, { needsDatabase: true })).toThrow(/DATABASE_URL is not set: .*npm start/);
+    expect(() => parseIndexerSettings(RPC)).not.toThrow();
+  });
+
   test("never repeats a URL, which may hold a key", () => {
     const text = problemsOf({
       PONDER_RPC_URL_1: "https://good.example/v2/s3cret,htp:/bad.example/s3cret",

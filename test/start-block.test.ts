@@ -1,7 +1,7 @@
 import { createClient, http } from "viem";
 import { describe, expect, test } from "vitest";
 import { findStartBlock } from "../indexer/start-block.ts";
-import type { Deployment } from "../registry/networks.ts";
+import { type Deployment, networks } from "../registry/networks.ts";
 import { compileContracts } from "../sandbox/contracts.ts";
 import { startRpcProxy } from "./support/rpc-proxy.ts";
 import { connect, createChain, createDatabase, startIndexer, until } from "./support/setup.ts";
@@ -95,11 +95,25 @@ describe("findStartBlock() on a chain", () => {
     proxy.intercept = () => (++requests > 4 ? { status: 503 } : undefined);
     await expect(findStartBlock(client, OPEN, null)).rejects.toThrow();
   });
+
+  test("does not take a node that is busy for one without old state", async () => {
+    const { client, proxy } = await createDeployment(17);
+    let requests = 0;
+    proxy.intercept = ({ method }) => (method === "eth_getCode" && ++requests % 3 !== 0 ? { status: 429 } : undefined);
+    expect(await findStartBlock(client, OPEN, null)).toEqual({ block: 17, source: "discovered" });
+  });
 });
 
 test("a discovered start block is remembered: a restart does not look for it again", async () => {
-  const chain = await createChain(10200);
-  for (let block = 0; block < 5; block++) await chain.client.mine({ blocks: 1 });
+  // Within the time in which this network is known to have got its v1.
+  const chain = await createChain(10200, new Date("2022-12-01"));
+  const address = networks.get(10200)?.v1?.address ?? "0x";
+  await chain.client.setCode({ address, bytecode: "0x" });
+  for (let block = 1; block <= 5; block++) {
+    await chain.client.mine({ blocks: 1 });
+    const { DelegationRegistryV1 } = await compileContracts();
+    if (block === 3) await chain.client.setCode({ address, bytecode: DelegationRegistryV1 });
+  }
   const proxy = await startRpcProxy(chain.url);
   const databaseUrl = await createDatabase();
   const database = await connect(databaseUrl);
@@ -109,8 +123,8 @@ test("a discovered start block is remembered: a restart does not look for it aga
   const first = await startIndexer({ databaseUrl, chains, env: { START_BLOCK_10200: "" } });
   await until("the indexer is ready", async () => first.output().includes("is ready"));
   const { rows } = await database.query("select chain_id, registry, block from indexer.start_block");
-  expect(rows).toEqual([{ chain_id: "10200", registry: "v1", block: "0" }]);
-  expect(first.output()).toContain("registry v1 is indexed from block 0");
+  expect(rows).toEqual([{ chain_id: "10200", registry: "v1", block: "3" }]);
+  expect(first.output()).toContain("registry v1 was deployed in block 3");
   const searched = searches();
   expect(searched).toBeGreaterThan(0);
   await first.stop();

@@ -5,9 +5,9 @@ import { setTimeout as sleep } from "node:timers/promises";
 import pg from "pg";
 import { inject, onTestFinished } from "vitest";
 import { type LocalChain, startLocalChain } from "../../sandbox/chain.ts";
-import { startNode } from "../../sandbox/child.ts";
 import { compileContracts } from "../../sandbox/contracts.ts";
-import { findFreePort } from "../../sandbox/ports.ts";
+import { startNode } from "../../stack/child.ts";
+import { findFreePort } from "../../stack/ports.ts";
 import { readIndexedHash } from "./index-state.ts";
 
 // Real parts for one test. Each ends with the test that asked for it.
@@ -35,9 +35,9 @@ export const connect = async (databaseUrl: string): Promise<pg.Client> => {
 };
 
 /** A local chain that mines when told to. */
-export const createChain = async (chainId: number): Promise<LocalChain> => {
-  const output = new PassThrough().resume();
-  const chain = await startLocalChain(chainId, await findFreePort(), await compileContracts(), output);
+export const createChain = async (chainId: number, startsAt = new Date()): Promise<LocalChain> => {
+  const options = { output: new PassThrough().resume(), startsAt };
+  const chain = await startLocalChain(chainId, await findFreePort(), await compileContracts(), options);
   onTestFinished(() => chain.stop());
   return chain;
 };

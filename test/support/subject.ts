@@ -1,4 +1,6 @@
+import { parseEventLogs } from "viem";
 import { expect } from "vitest";
+import { registryV1Abi, registryV2Abi } from "../../registry/abi.ts";
 import { compileContracts } from "../../sandbox/contracts.ts";
 import { answersOfContracts, answersOfState, differences } from "./answers.ts";
 import { readSnapshot, rebuildState } from "./index-state.ts";
@@ -46,6 +48,14 @@ export class Subject {
 
   async mineEmptyBlocks(count: number): Promise<void> {
     for (let block = 0; block < count; block++) await this.chain.mine();
+  }
+
+  /** The names of the registries' events in the newest blocks. */
+  async newestEvents(blocks: number): Promise<string[]> {
+    const head = await this.local.client.getBlockNumber();
+    const { v1, v2 } = this.world;
+    const logs = await this.local.client.getLogs({ address: [v1, v2], fromBlock: head - BigInt(blocks - 1) });
+    return parseEventLogs({ abi: [...registryV1Abi, ...registryV2Abi], logs }).map(({ eventName }) => eventName);
   }
 
   /**

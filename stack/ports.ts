@@ -11,11 +11,14 @@ const listen = (host: string, port: number): Promise<number> =>
     });
   });
 
-/** Whether nobody listens on a port. */
+/** Whether nobody listens on a port. Throws where one could not listen there at all. */
 export const isPortFree = (host: string, port: number): Promise<boolean> =>
   listen(host, port).then(
     () => true,
-    () => false,
+    (error: NodeJS.ErrnoException) => {
+      if (error.code === "EADDRINUSE") return false;
+      throw error;
+    },
   );
 
 /** A port of loopback that nobody listens on: the preferred one where it can be had. */
