@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import { startEmbeddedPostgres } from "../stack/embedded-postgres.ts";
-import { claim, loadEnvFiles, runUntilStopped } from "../stack/program.ts";
+import { claim, loadEnvFiles, logLine, runUntilStopped } from "../stack/program.ts";
 import { refuseBusyPort, runIndexer } from "./run-indexer.ts";
 import { parseIndexerSettings } from "./settings.ts";
 
@@ -8,7 +8,6 @@ import { parseIndexerSettings } from "./settings.ts";
 // npm start: the same with a Postgres of its own, where DATABASE_URL names none.
 
 const ROOT = join(import.meta.dirname, "..");
-const log = (message: string) => console.log(message);
 
 const startOwnPostgres = async () => {
   const { release } = claim(join(ROOT, ".data/start.pid"), "indexer/main.ts");
@@ -28,10 +27,10 @@ await runUntilStopped(async (signal) => {
   try {
     await runIndexer(settings, {
       databaseUrl: postgres.url,
-      log,
+      log: logLine,
       restart: true,
       signal,
-      onReady: (schema) => log(`Shard "${settings.shard}" is ready: its views show ${schema}.`),
+      onReady: (schema) => logLine(`Shard "${settings.shard}" is ready: its views show ${schema}.`),
     });
   } finally {
     await postgres.stop();

@@ -14,7 +14,7 @@ import { compileContracts } from "./contracts.ts";
 import { sendSamples } from "./samples.ts";
 
 const ROOT = join(import.meta.dirname, "..");
-const DATA = join(ROOT, ".data/sandbox");
+const DATA = process.env.SANDBOX_DATA || join(ROOT, ".data/sandbox");
 const BLOCK_SECONDS = 2;
 
 const startedAt = Date.now();

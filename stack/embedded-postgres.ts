@@ -34,8 +34,10 @@ export const startEmbeddedPostgres = async ({ directory, disposable = false }: O
   const { binaries, data } = await reachableBy(user, resolve(directory));
   const pgCtl = (...args: string[]) => run(join(binaries, "pg_ctl"), ["-D", data, ...args], { ...user, cwd: "/" });
 
+  const discard = () => rm(data, { recursive: true, force: true });
   const stop = async () => {
     await pgCtl("-m", "fast", "-w", "stop");
+    if (disposable) await discard();
   };
   const isRunning = () =>
     pgCtl("status").then(
@@ -45,7 +47,7 @@ export const startEmbeddedPostgres = async ({ directory, disposable = false }: O
 
   if (disposable) {
     if (await isRunning()) await stop();
-    await rm(data, { recursive: true, force: true });
+    await discard();
   }
   await createCluster(binaries, data, user);
   const password = (await readFile(join(data, "password"), "utf8")).trim();

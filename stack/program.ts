@@ -35,6 +35,10 @@ export const runUntilStopped = async (run: (signal: AbortSignal) => Promise<void
   process.exit();
 };
 
+/** Prints a line: as such to a terminal, as JSON to whatever collects logs. */
+export const logLine = (message: string) =>
+  console.log(process.stdout.isTTY ? message : JSON.stringify({ level: 30, time: Date.now(), msg: message }));
+
 /** A promise's outcome, or a rejection as soon as the signal is aborted. */
 export const orAborted = <T>(signal: AbortSignal, promise: Promise<T>): Promise<T> =>
   Promise.race([

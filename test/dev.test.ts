@@ -11,6 +11,8 @@ import { findFreePort, isPortFree } from "../stack/ports.ts";
 import { until } from "./support/setup.ts";
 
 const ROOT = join(import.meta.dirname, "..");
+// Apart from the sandbox that a developer may be running meanwhile.
+const DATA = join(ROOT, ".data/sandbox-test");
 
 /** `npm run dev`, as from a terminal: in a process group that Ctrl-C reaches as a whole. */
 const startDev = async (env: NodeJS.ProcessEnv = {}) => {
@@ -22,7 +24,13 @@ const startDev = async (env: NodeJS.ProcessEnv = {}) => {
     cwd: ROOT,
     detached: true,
     stdio: ["ignore", "pipe", "pipe"],
-    env: { ...process.env, SANDBOX_PORT: String(chainPort), INDEXER_PORT: String(indexerPort), ...env },
+    env: {
+      ...process.env,
+      SANDBOX_DATA: DATA,
+      SANDBOX_PORT: String(chainPort),
+      INDEXER_PORT: String(indexerPort),
+      ...env,
+    },
   });
   let output = "";
   child.stdout.on("data", (chunk) => {
@@ -48,20 +56,19 @@ const startDev = async (env: NodeJS.ProcessEnv = {}) => {
   };
 };
 
-/** The processes that the sandbox of this checkout has started, whichever way. */
+/** The processes that were started with this sandbox's folder in their environment or arguments. */
 const sandboxProcesses = (): string[] =>
   readdirSync("/proc")
-    .filter((entry) => /^\d+$/.test(entry))
+    .filter((entry) => /^\d+$/.test(entry) && Number(entry) !== process.pid)
     .flatMap((pid) => {
       try {
-        return readFileSync(`/proc/${pid}/cmdline`, "utf8").replaceAll("\0", " ").trim() || [];
+        const command = readFileSync(`/proc/${pid}/cmdline`, "utf8").replaceAll("\0", " ");
+        const environment = readFileSync(`/proc/${pid}/environ`, "utf8");
+        return `${command}${environment}`.includes(DATA) ? command : [];
       } catch {
         return [];
       }
-    })
-    .filter((command) =>
-      [join(ROOT, "stack/"), join(ROOT, ".data/sandbox"), "sandbox/dev.ts"].some((part) => command.includes(part)),
-    );
+    });
 
 test("npm run dev is ready within 60 s with delegations of every kind, and Ctrl-C leaves nothing behind", async () => {
   const dev = await startDev();

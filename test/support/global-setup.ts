@@ -1,4 +1,4 @@
-import { mkdtemp, rm } from "node:fs/promises";
+import { chmod, mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { TestProject } from "vitest/node";
@@ -13,6 +13,8 @@ declare module "vitest" {
 /** One Postgres server for all tests; each test makes a database of its own in it. */
 export default async ({ provide }: TestProject) => {
   const directory = await mkdtemp(join(tmpdir(), "delegation-registry-test-"));
+  // Postgres does not run as root, and its user has to get in.
+  await chmod(directory, 0o755);
   const postgres = await startEmbeddedPostgres({ directory: join(directory, "postgres"), disposable: true });
   provide("postgresUrl", postgres.url);
   return async () => {
