@@ -4,8 +4,8 @@ export default defineConfig({
   test: {
     include: ["test/**/*.test.ts"],
     globalSetup: "test/support/global-setup.ts",
-    // The tests start real chains and indexers: one file at a time leaves them the machine.
-    fileParallelism: false,
+    // The tests start real chains and indexers: two files at a time leave them the machine.
+    maxWorkers: 2,
     testTimeout: 300_000,
     hookTimeout: 120_000,
     reporters: ["verbose"],

@@ -23,7 +23,7 @@ export class Stack {
 
   /** Takes in a part that is being started. */
   add<P extends Part>(name: string, start: () => Promise<P>): Promise<P> {
-    const starting = start().then(async (part) => {
+    const starting = start().then((part) => {
       this.#parts.push(part);
       const fail = (reason?: Error) => {
         if (!this.#isStopping) this.#fail(new Error(`${name} ended by itself.`, { cause: reason }));
@@ -39,6 +39,7 @@ export class Stack {
   async stop(): Promise<void> {
     this.#isStopping = true;
     await Promise.allSettled(this.#starting);
-    for (const part of this.#parts.reverse()) await part.stop();
+    // What has ended by itself may have nothing left to stop; the others are stopped all the same.
+    for (const part of this.#parts.reverse()) await part.stop().catch(() => {});
   }
 }

@@ -56,6 +56,19 @@ const startDev = async (env: NodeJS.ProcessEnv = {}) => {
   };
 };
 
+type Dev = Awaited<ReturnType<typeof startDev>>;
+
+/** The process whose arguments and environment hold the given texts. */
+const processWith = (...texts: string[]) =>
+  readdirSync("/proc").find((pid) => {
+    try {
+      const process = readFileSync(`/proc/${pid}/cmdline`, "utf8") + readFileSync(`/proc/${pid}/environ`, "utf8");
+      return texts.every((text) => process.includes(text));
+    } catch {
+      return false;
+    }
+  });
+
 /** The processes that were started with this sandbox's folder in their environment or arguments. */
 const sandboxProcesses = (): string[] =>
   readdirSync("/proc")
@@ -70,7 +83,7 @@ const sandboxProcesses = (): string[] =>
       }
     });
 
-test("npm run dev is ready within 60 s with delegations of every kind, and Ctrl-C leaves nothing behind", async () => {
+test("npm run dev is ready within 60 s with delegations of every kind, runs once, and Ctrl-C leaves nothing behind", async () => {
   const dev = await startDev();
   await dev.untilReady();
 
@@ -122,6 +135,17 @@ test("npm run dev is ready within 60 s with delegations of every kind, and Ctrl-
   await sleep(4500);
   expect(Number((await getBlockNumber(chain)) - before)).toBeGreaterThanOrEqual(2);
 
+  // A second one is told which ports are taken, or that one runs already.
+  const busy = await startDev({ SANDBOX_PORT: String(dev.chainPort), INDEXER_PORT: String(dev.indexerPort) });
+  expect(await busy.exited).toBe(1);
+  for (const port of [dev.chainPort, dev.chainPort + 1, dev.indexerPort]) {
+    expect(busy.output()).toMatch(new RegExp(`Port ${port}, for .*, is in use`));
+  }
+  const second = await startDev();
+  expect(await second.exited).toBe(1);
+  expect(second.output()).toContain("It is running already");
+  for (const { output } of [busy, second]) expect(output()).not.toMatch(/^\s+at /m);
+
   dev.signal("SIGINT");
   await dev.exited;
   expect(sandboxProcesses()).toEqual([]);
@@ -130,24 +154,19 @@ test("npm run dev is ready within 60 s with delegations of every kind, and Ctrl-
   }
 });
 
-test("npm run dev ends as a whole when a part of it dies, and says which", async () => {
+test.for([
+  ["The indexer", (dev: Dev) => Number(processWith(`ponder.js\0start`, `PORT=${dev.indexerPort}\0`))],
+  ["Postgres", () => Number(processWith("postgres\0-D\0", `SANDBOX_DATA=${DATA}\0`))],
+] as const)("npm run dev ends as a whole when a part of it dies: %s", async ([name, pidOf]) => {
   const dev = await startDev();
   await dev.untilReady();
-  const hardhat = readdirSync("/proc").find((pid) => {
-    try {
-      const command = readFileSync(`/proc/${pid}/cmdline`, "utf8");
-      return command.includes("hardhat") && command.includes(`--port\0${dev.chainPort}\0`);
-    } catch {
-      return false;
-    }
-  });
-  process.kill(Number(hardhat), "SIGKILL");
+  process.kill(pidOf(dev), "SIGKILL");
   expect(await dev.exited).toBe(1);
-  expect(dev.output()).toContain("Chain 1 ended by itself");
-  expect(sandboxProcesses()).toEqual([]);
+  expect(dev.output()).toContain(`${name} ended by itself`);
+  await until("nothing is left behind", async () => sandboxProcesses().length === 0, 15);
 });
 
-test("npm run dev after one that was killed cleans up what that one left", async () => {
+test("npm run dev after one that was killed cleans up what that one left, and dies with its chain", async () => {
   const killed = await startDev();
   await killed.untilReady();
   killed.signal("SIGKILL");
@@ -155,24 +174,8 @@ test("npm run dev after one that was killed cleans up what that one left", async
 
   const next = await startDev();
   await next.untilReady();
-  next.signal("SIGINT");
-  await next.exited;
-  await until("the leftovers are gone", async () => sandboxProcesses().length === 0, 15);
-});
-
-test("npm run dev names every busy port, or the sandbox that is running already", async () => {
-  const dev = await startDev();
-  await dev.untilReady();
-
-  const busy = await startDev({ SANDBOX_PORT: String(dev.chainPort), INDEXER_PORT: String(dev.indexerPort) });
-  expect(await busy.exited).toBe(1);
-  for (const port of [dev.chainPort, dev.chainPort + 1, dev.indexerPort]) {
-    expect(busy.output()).toMatch(new RegExp(`Port ${port}, for .*, is in use`));
-  }
-  expect(busy.output()).not.toMatch(/^\s+at /m);
-
-  const second = await startDev();
-  expect(await second.exited).toBe(1);
-  expect(second.output()).toContain("It is running already");
-  expect(second.output()).not.toMatch(/^\s+at /m);
+  process.kill(Number(processWith(`--port\0${next.chainPort}\0`)), "SIGKILL");
+  expect(await next.exited).toBe(1);
+  expect(next.output()).toContain("Chain 1 ended by itself");
+  await until("nothing is left behind", async () => sandboxProcesses().length === 0, 15);
 });

@@ -36,11 +36,17 @@ export const connect = async (databaseUrl: string): Promise<pg.Client> => {
 
 /** A local chain that mines when told to. */
 export const createChain = async (chainId: number, startsAt = new Date()): Promise<LocalChain> => {
-  const options = { output: new PassThrough().resume(), startsAt };
-  const chain = await startLocalChain(chainId, await findFreePort(), await compileContracts(), options);
+  const chain = await launchChain(chainId, startsAt);
   onTestFinished(() => chain.stop());
   return chain;
 };
+
+/** The same for several tests of a file: who asks for it stops it. */
+export const launchChain = async (chainId: number, startsAt = new Date()): Promise<LocalChain> =>
+  startLocalChain(chainId, await findFreePort(), await compileContracts(), {
+    output: new PassThrough().resume(),
+    startsAt,
+  });
 
 type Endpoint = { chainId: number; url: string };
 
