@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, test } from "vitest";
 import { dumpTables } from "./support/index-state.ts";
-import { chooseSeed, Random } from "./support/random.ts";
+import { seededRandom } from "./support/random.ts";
 import { connect, createDatabase, startIndexer, until, untilIndexed } from "./support/setup.ts";
 import { Subject } from "./support/subject.ts";
 
@@ -10,9 +10,7 @@ const FINALITY = 30;
 test("an indexer killed during backfill and live indexing loses nothing and doubles nothing", {
   timeout: 600_000,
 }, async () => {
-  const seed = chooseSeed();
-  console.log(`Seed ${seed}. To run it again: SEED=${seed} npx vitest run test/crash-recovery.test.ts`);
-  const random = new Random(seed);
+  const random = seededRandom("crash-recovery.test.ts");
   const subject = await Subject.create(8453, random);
   const chains = [subject.local];
   await subject.mineRandomBlocks(180);

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, test } from "vitest";
 import { dumpTables } from "./support/index-state.ts";
-import { chooseSeed, Random } from "./support/random.ts";
+import { seededRandom } from "./support/random.ts";
 import { connect, createDatabase, startIndexer, untilIndexed } from "./support/setup.ts";
 import { Subject } from "./support/subject.ts";
 
@@ -16,9 +16,7 @@ const SECONDS_TO_UNDO = 10;
 test("the index gives the registries' own answers after random operations and reorgs", {
   timeout: 600_000,
 }, async () => {
-  const seed = chooseSeed();
-  console.log(`Seed ${seed}. To run it again: SEED=${seed} npx vitest run test/index-differential.test.ts`);
-  const random = new Random(seed);
+  const random = seededRandom("index-differential.test.ts");
   const subjects = [await Subject.create(CHAIN_IDS[0], random), await Subject.create(CHAIN_IDS[1], random)] as const;
   const chains = subjects.map(({ local }) => local);
 

@@ -1,11 +1,7 @@
 import { createClient, http, numberToHex } from "viem";
 import { test } from "vitest";
-import { encodeV1 } from "../sandbox/calls.ts";
-import { Random } from "./support/random.ts";
-import { startRpcProxy } from "./support/rpc-proxy.ts";
-import { connect, createDatabase, startIndexer, until, untilIndexed } from "./support/setup.ts";
-import { Subject } from "./support/subject.ts";
-import { transactionBy } from "./support/world.ts";
+import { createIndexedSubject, revocationByContract } from "./support/indexed-subject.ts";
+import { until, untilIndexed } from "./support/setup.ts";
 
 const hashOf = (byte: string) => `0x${byte.repeat(32)}`;
 /** A bloom filter that rules out the registries' logs, so that none are asked for. */
@@ -19,14 +15,8 @@ const requestBlock = async (url: string): Promise<object> => {
 };
 
 test("a revocation that a node on a fork could not tell is looked up again", async () => {
-  const subject = await Subject.create(8453, new Random(13));
+  const { subject, proxy, databaseUrl, database, indexer } = await createIndexedSubject(13, 3);
   const { chain, local, world } = subject;
-  await subject.mineRandomBlocks(3);
-  const proxy = await startRpcProxy(local.url);
-  const databaseUrl = await createDatabase();
-  const database = await connect(databaseUrl);
-  const indexer = await startIndexer({ databaseUrl, chains: [{ chainId: local.chainId, url: proxy.url }] });
-  await untilIndexed(database, local);
   await subject.mineRandomBlocks(1);
   await untilIndexed(database, local);
 
@@ -39,15 +29,7 @@ test("a revocation that a node on a fork could not tell is looked up again", asy
     asked++;
     return { result: { ...(await requestBlock(local.url)), hash: hashOf("f0") } };
   };
-  const [safe] = world.wallets.filter(({ isContract }) => isContract);
-  const [friend, guest] = world.wallets.map(({ address }) => address);
-  if (!safe || !friend || !guest) throw new Error("The world lacks wallets.");
-  const calls = [
-    encodeV1("delegateForAll", [friend, true]),
-    encodeV1("delegateForAll", [guest, true]),
-    encodeV1("revokeDelegate", [guest]),
-  ].map((data) => ({ target: world.v1, data }));
-  await chain.mine([transactionBy(world, safe, calls)]);
+  await chain.mine([revocationByContract(world)]);
   await until("the block is taken for orphaned", async () => asked > 0);
 
   // Of a block that was left open nothing is said; the next one has it looked up again.
@@ -63,15 +45,8 @@ test("a revocation that a node on a fork could not tell is looked up again", asy
 });
 
 test("rows of a block that Ponder forgot without undoing it are undone by a restart", async () => {
-  const subject = await Subject.create(8453, new Random(11));
+  const { subject, proxy, databaseUrl, database, indexer } = await createIndexedSubject(11, 12);
   const { chain, local } = subject;
-  await subject.mineRandomBlocks(12);
-
-  const proxy = await startRpcProxy(local.url);
-  const databaseUrl = await createDatabase();
-  const database = await connect(databaseUrl);
-  const indexer = await startIndexer({ databaseUrl, chains: [{ chainId: local.chainId, url: proxy.url }] });
-  await untilIndexed(database, local);
 
   // For a moment the node names a block of a fork, then has no parent for it. Ponder drops its own
   // newest block to make room and fails before it has undone that block's rows.

@@ -29,5 +29,9 @@ export class Random {
   }
 }
 
-/** The seed of a run: as asked for, so that a failure can be run again, or another each time. */
-export const chooseSeed = (): number => Number(process.env.SEED || Date.now() % 2 ** 32);
+/** Other numbers each time, unless SEED asks for those of an earlier run. */
+export const seededRandom = (testFile: string): Random => {
+  const seed = Number(process.env.SEED || Date.now() % 2 ** 32);
+  console.log(`Seed ${seed}. To run it again: SEED=${seed} npx vitest run test/${testFile}`);
+  return new Random(seed);
+};

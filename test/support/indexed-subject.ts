@@ -1,0 +1,36 @@
+import { encodeV1 } from "../../sandbox/calls.ts";
+import { Random } from "./random.ts";
+import { startRpcProxy } from "./rpc-proxy.ts";
+import { connect, createDatabase, startIndexer, untilIndexed } from "./setup.ts";
+import { Subject } from "./subject.ts";
+import { type Transaction, transactionBy, type World } from "./world.ts";
+
+/** A chain with some history, indexed to its end over an RPC that can be made to misbehave. */
+export const createIndexedSubject = async (seed: number, blocks: number) => {
+  const subject = await Subject.create(8453, new Random(seed));
+  await subject.mineRandomBlocks(blocks);
+  const { local } = subject;
+  const proxy = await startRpcProxy(local.url);
+  const databaseUrl = await createDatabase();
+  const database = await connect(databaseUrl);
+  const indexer = await startIndexer({ databaseUrl, chains: [{ chainId: local.chainId, url: proxy.url }] });
+  await untilIndexed(database, local);
+  return { subject, proxy, databaseUrl, database, indexer };
+};
+
+/** A wallet that is a contract delegates twice and revokes once: whom, only the contract's state tells. */
+export const revocationByContract = (world: World): Transaction => {
+  const safe = world.wallets.find(({ isContract }) => isContract);
+  const [friend, guest] = world.wallets.map(({ address }) => address);
+  if (!safe || !friend || !guest) throw new Error("The world lacks wallets.");
+  const calls = [
+    encodeV1("delegateForAll", [friend, true]),
+    encodeV1("delegateForAll", [guest, true]),
+    encodeV1("revokeDelegate", [guest]),
+  ];
+  return transactionBy(
+    world,
+    safe,
+    calls.map((data) => ({ target: world.v1, data })),
+  );
+};
