@@ -1,5 +1,8 @@
+import { setTimeout as sleep } from "node:timers/promises";
 import {
   BaseError,
+  type Client,
+  createClient,
   custom,
   type EIP1193Parameters,
   type Hash,
@@ -24,6 +27,9 @@ const TIMEOUT_MS = 10_000;
 /** How long a node may take to learn of a block that another node of its provider has named. */
 const UNKNOWN_BLOCK_ATTEMPTS = 4;
 const UNKNOWN_BLOCK_WAIT_MS = 400;
+
+/** More than the longest reorg that Ponder can undo: its finality is 240 blocks at most. */
+const RECENT_BLOCKS = 512;
 
 class WrongChainError extends Error {
   override name = "WrongChainError";
@@ -137,6 +143,25 @@ const blockHashOf = ({ method, params }: Request): Hash | undefined => {
   return undefined;
 };
 
+/** The blocks of the last minutes, also those that the chain has replaced since, without their transactions. */
+class RecentBlocks {
+  readonly #blocks = new Map<string, object>();
+
+  add(block: unknown) {
+    if (typeof block !== "object" || block === null || !("hash" in block) || typeof block.hash !== "string") return;
+    if (this.#blocks.has(block.hash)) return;
+    this.#blocks.set(block.hash, { ...block, transactions: [] });
+    const [oldest] = this.#blocks.keys();
+    if (this.#blocks.size > RECENT_BLOCKS && oldest) this.#blocks.delete(oldest);
+  }
+
+  /** The answer to a request for a header by its hash. */
+  find({ method, params }: Request): object | undefined {
+    if (method !== "eth_getBlockByHash" || !Array.isArray(params) || params[1] !== false) return undefined;
+    return this.#blocks.get(params[0]);
+  }
+}
+
 /** "unknown block" (geth), "header not found", "blockHash cannot be found" (Hardhat) and their like. */
 const isUnknownBlock = (error: unknown): boolean => {
   if (!(error instanceof Error)) return false;
@@ -146,8 +171,6 @@ const isUnknownBlock = (error: unknown): boolean => {
   return /unknown block|not currently canonical|(block|header|hash|resource).*(not|cannot be) found/i.test(said);
 };
 
-const wait = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
-
 /**
  * The one way to a chain: several endpoints, the first that answers is used. An endpoint that does
  * not answer rests while others do; one on another chain is never used. When all fail, the first
@@ -155,6 +178,7 @@ const wait = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
  */
 export const createChainTransport = (chainId: number, urls: readonly string[]): Transport => {
   const endpoints = urls.map((url) => createEndpoint(chainId, url));
+  const recent = new RecentBlocks();
 
   const ask = async (request: Request, isAnswer: (answer: unknown) => boolean) => {
     const now = Date.now();
@@ -185,19 +209,29 @@ export const createChainTransport = (chainId: number, urls: readonly string[]): 
 
   const request = async (body: Request) => {
     const hash = blockHashOf(body);
-    if (hash === undefined) return ask(body, () => true);
+    if (hash === undefined) {
+      const answer = await ask(body, () => true);
+      if (body.method === "eth_getBlockByNumber") recent.add(answer);
+      return answer;
+    }
 
     for (let attempt = 1; ; attempt++) {
       try {
-        const answer = await ask(body, (block) => block !== null);
+        // Ponder asks for headers to find where a fork begins. Of a fork that is gone by then the nodes
+        // know nothing, and Ponder would lose track of what it has to undo.
+        const answer = (await ask(body, (block) => block !== null)) ?? recent.find(body) ?? null;
         if (answer !== null || attempt === UNKNOWN_BLOCK_ATTEMPTS) return answer;
       } catch (error) {
         if (!isUnknownBlock(error)) throw error;
         if (attempt === UNKNOWN_BLOCK_ATTEMPTS) throw new OrphanedBlockError(hash, error);
       }
-      await wait(UNKNOWN_BLOCK_WAIT_MS);
+      await sleep(UNKNOWN_BLOCK_WAIT_MS);
     }
   };
 
   return custom({ request });
 };
+
+/** A client that reads a chain directly, as it is now: nothing is kept. */
+export const createChainClient = (chainId: number, urls: readonly string[]): Client =>
+  createClient({ transport: createChainTransport(chainId, urls), cacheTime: 0 });

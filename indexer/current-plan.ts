@@ -14,20 +14,16 @@ const readPlan = (): IndexPlan => {
 
 export const plan = readPlan();
 
+/** Shared by Ponder and the handlers: what one learns of an endpoint, the other need not. */
 export const transports = new Map(
   plan.chains.map(({ chainId, rpcUrls }) => [chainId, createChainTransport(chainId, rpcUrls)]),
 );
 
-const clients = new Map<number, Client>();
+const clients = new Map([...transports].map(([chainId, transport]) => [chainId, createClient({ transport })]));
 
 /** A client that reads a chain directly. Ponder's own caches by block number, which a reorg can make stale. */
 export const chainClient = (chainId: number): Client => {
-  let client = clients.get(chainId);
-  if (!client) {
-    const transport = transports.get(chainId);
-    if (!transport) throw new Error(`Chain ${chainId} is not part of this index.`);
-    client = createClient({ transport });
-    clients.set(chainId, client);
-  }
+  const client = clients.get(chainId);
+  if (!client) throw new Error(`Chain ${chainId} is not part of this index.`);
   return client;
 };

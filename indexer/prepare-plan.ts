@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { BaseError, createClient } from "viem";
+import { BaseError } from "viem";
 import type { Deployment, RegistryVersion } from "../registry/networks.ts";
 import { describeError } from "../stack/program.ts";
-import { createChainTransport, fetchChainId, redactUrl } from "./chain-transport.ts";
+import { createChainClient, fetchChainId, redactUrl } from "./chain-transport.ts";
 import type { IndexerDatabase } from "./database.ts";
 import type { ChainPlan, IndexPlan, RegistryPlan } from "./plan.ts";
 import { type ChainSettings, type IndexerSettings, SettingsError } from "./settings.ts";
@@ -98,7 +98,7 @@ const planRegistry = async (
     log(`${name}: looking for the block where registry ${version} was deployed…`);
   }
 
-  const client = createClient({ transport: createChainTransport(chainId, rpcUrls) });
+  const client = createChainClient(chainId, rpcUrls);
   const start = await findStartBlock(client, deployment, setting);
   const registry = { address, startBlock: start.block };
   if (isOpen) {

@@ -1,12 +1,11 @@
 import { join } from "node:path";
 import type { Writable } from "node:stream";
 import { setTimeout as sleep } from "node:timers/promises";
-import { createClient } from "viem";
 import { getBlockNumber } from "viem/actions";
 import { type Child, startNode } from "../stack/child.ts";
 import { isPortFree } from "../stack/ports.ts";
 import { describeError, orAborted } from "../stack/program.ts";
-import { createChainTransport } from "./chain-transport.ts";
+import { createChainClient } from "./chain-transport.ts";
 import { type Heads, IndexerDatabase, IndexTakenError } from "./database.ts";
 import { indexId } from "./index-id.ts";
 import { type IndexPlan, PLAN_VARIABLE } from "./plan.ts";
@@ -34,7 +33,7 @@ type Options = {
   signal: AbortSignal;
 };
 
-/** Refuses a private port that is taken: Ponder would quietly choose another one. */
+/** Refuses a private port that is taken, before anything is started: Ponder would quietly choose another one. */
 export const refuseBusyPort = async ({ host, port }: IndexerSettings): Promise<void> => {
   if (await isPortFree(host, port)) return;
   throw new SettingsError([
@@ -48,7 +47,6 @@ export const refuseBusyPort = async ({ host, port }: IndexerSettings): Promise<v
  */
 export const runIndexer = async (settings: IndexerSettings, options: Options): Promise<void> => {
   const { log, signal } = options;
-  await refuseBusyPort(settings);
   await orAborted(signal, checkEndpoints(settings.chains, log, signal));
 
   const database = await orAborted(signal, IndexerDatabase.connect(options.databaseUrl));
@@ -108,10 +106,9 @@ const keepPonderRunning = async (
 const fetchHeads = async ({ chains }: IndexPlan): Promise<Heads> =>
   new Map(
     await Promise.all(
-      chains.map(async ({ chainId, rpcUrls }) => {
-        const client = createClient({ transport: createChainTransport(chainId, rpcUrls) });
-        return [chainId, await getBlockNumber(client, { cacheTime: 0 })] as const;
-      }),
+      chains.map(
+        async ({ chainId, rpcUrls }) => [chainId, await getBlockNumber(createChainClient(chainId, rpcUrls))] as const,
+      ),
     ),
   );
 

@@ -4,7 +4,7 @@ import { getBlock, getBlockNumber, getCode } from "viem/actions";
 import type { Deployment } from "../registry/networks.ts";
 
 /** Where a start block comes from. Starting early only costs time; starting late loses delegations. */
-export type StartBlock =
+type StartBlock =
   | { block: number; source: "setting" | "proven" | "floor" | "discovered" }
   | { block: 0; source: "genesis"; reason: string };
 
@@ -54,7 +54,7 @@ const discoverStartBlock = async (client: Client, deployment: Deployment): Promi
   if (codeNow === null) return genesis("the RPC does not answer eth_getCode");
   if (codeNow === "") return genesis("the registry is not deployed on this chain");
 
-  // The code is absent before `absent` and at it, present at `present` and after it.
+  // The code is absent up to `absent`, and present from `present` on.
   let absent = -1n;
   let present = head;
   while (present - absent > 1n) {

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from "node:timers/promises";
 import type { Address, Client, Hash } from "viem";
 import { getBlock, readContract } from "viem/actions";
 import { chainClient } from "../indexer/current-plan.ts";
@@ -9,8 +10,6 @@ type Block = { number: bigint; hash: Hash };
 
 const ATTEMPTS = 6;
 const FIRST_WAIT_MS = 500;
-
-const wait = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 
 /** What the v1 registry itself says a vault has delegated, after the given block. */
 export const readVaultState = async (
@@ -37,12 +36,12 @@ export const readVaultState = async (
           { cause },
         );
       }
-      await wait(FIRST_WAIT_MS * 2 ** (attempt - 1));
+      await sleep(FIRST_WAIT_MS * 2 ** (attempt - 1));
     }
   }
 };
 
-export type VaultState = { has: (delegation: DelegationKeyV1) => boolean };
+type VaultState = { has: (delegation: DelegationKeyV1) => boolean };
 
 const everythingSurvives: VaultState = { has: () => true };
 

@@ -14,7 +14,7 @@ import { findFreePort } from "./ports.ts";
 
 const run = promisify(execFile);
 
-export type EmbeddedPostgres = {
+type EmbeddedPostgres = {
   url: string;
   stop: () => Promise<void>;
 };
@@ -28,7 +28,7 @@ type Options = {
 
 const PREFERRED_PORT = 54_329;
 
-/** Starts the cluster in a directory, or finds it running: after a killed run, or for another part. */
+/** Starts the cluster in a directory, or finds it running: after a killed run. */
 export const startEmbeddedPostgres = async ({ directory, disposable = false }: Options): Promise<EmbeddedPostgres> => {
   const user = await serverUser();
   const { binaries, data } = await reachableBy(user, resolve(directory));

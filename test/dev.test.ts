@@ -1,5 +1,5 @@
 import { exec, spawn } from "node:child_process";
-import { readdirSync, readFileSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { promisify } from "node:util";
@@ -8,6 +8,7 @@ import { createClient, http } from "viem";
 import { getBlockNumber } from "viem/actions";
 import { expect, onTestFinished, test } from "vitest";
 import { findFreePort, isPortFree } from "../stack/ports.ts";
+import { runningProcesses } from "./support/processes.ts";
 import { until } from "./support/setup.ts";
 
 const ROOT = join(import.meta.dirname, "..");
@@ -60,28 +61,15 @@ type Dev = Awaited<ReturnType<typeof startDev>>;
 
 /** The process whose arguments and environment hold the given texts. */
 const processWith = (...texts: string[]) =>
-  readdirSync("/proc").find((pid) => {
-    try {
-      const process = readFileSync(`/proc/${pid}/cmdline`, "utf8") + readFileSync(`/proc/${pid}/environ`, "utf8");
-      return texts.every((text) => process.includes(text));
-    } catch {
-      return false;
-    }
-  });
+  runningProcesses().find(({ command, environment }) =>
+    texts.every((text) => `${command}${environment}`.includes(text)),
+  )?.pid;
 
 /** The processes that were started with this sandbox's folder in their environment or arguments. */
 const sandboxProcesses = (): string[] =>
-  readdirSync("/proc")
-    .filter((entry) => /^\d+$/.test(entry) && Number(entry) !== process.pid)
-    .flatMap((pid) => {
-      try {
-        const command = readFileSync(`/proc/${pid}/cmdline`, "utf8").replaceAll("\0", " ");
-        const environment = readFileSync(`/proc/${pid}/environ`, "utf8");
-        return `${command}${environment}`.includes(DATA) ? command : [];
-      } catch {
-        return [];
-      }
-    });
+  runningProcesses()
+    .filter(({ pid, command, environment }) => pid !== process.pid && `${command}${environment}`.includes(DATA))
+    .map(({ command }) => command);
 
 test("npm run dev is ready within 60 s with delegations of every kind, runs once, and Ctrl-C leaves nothing behind", async () => {
   const dev = await startDev();

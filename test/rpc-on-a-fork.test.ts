@@ -1,5 +1,5 @@
 import { createClient, http, numberToHex } from "viem";
-import { test } from "vitest";
+import { expect, test } from "vitest";
 import { createIndexedSubject, revocationByContract } from "./support/indexed-subject.ts";
 import { until, untilIndexed } from "./support/setup.ts";
 
@@ -42,6 +42,36 @@ test("a revocation that a node on a fork could not tell is looked up again", asy
   await until("the indexer starts again", async () => /starting it again/.test(indexer.output()));
   await untilIndexed(database, local);
   await subject.expectSameAnswers(databaseUrl, "registry");
+});
+
+test("a block of a fork that is gone, named late, leads to no restart and to no wrong row", async () => {
+  const { subject, proxy, databaseUrl, database, indexer } = await createIndexedSubject(17, 12);
+  const { chain, local } = subject;
+  await subject.mineEmptyBlocks(2);
+  await untilIndexed(database, local);
+
+  // The next block is seen late: when it comes, the chain has gone another way for three blocks.
+  const pinned = await requestBlock(local.url);
+  proxy.intercept = ({ method, params }) =>
+    method === "eth_getBlockByNumber" && params[0] === "latest" ? { result: pinned } : undefined;
+  await subject.mineEmptyBlocks(1);
+  const late = { ...(await requestBlock(local.url)), logsBloom: NO_REGISTRY_LOGS };
+  await chain.takeBack(3);
+  await subject.mineRandomBlocks(3);
+  proxy.intercept = () => undefined;
+  await untilIndexed(database, local);
+
+  let hasWalked = false;
+  proxy.intercept = ({ method, params }) => {
+    if (method === "eth_getBlockByHash") hasWalked = true;
+    return method === "eth_getBlockByNumber" && params[0] === "latest" && !hasWalked ? { result: late } : undefined;
+  };
+  await until("the fork's parent is asked for", async () => hasWalked);
+  await chain.takeBack(1);
+  await subject.mineRandomBlocks(2);
+  await untilIndexed(database, local, { seconds: 10 });
+  await subject.expectSameAnswers(databaseUrl, "registry");
+  expect(indexer.output()).not.toContain("starting it again");
 });
 
 test("rows of a block that Ponder forgot without undoing it are undone by a restart", async () => {

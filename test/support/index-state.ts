@@ -39,18 +39,19 @@ export const readSnapshot = async (databaseUrl: string, schema: string, chainId:
   try {
     await client.query("begin isolation level repeatable read read only");
     const rows = async (text: string) => (await client.query(text, [chainId])).rows;
-    const [block] = await rows(`select number, hash from ${schema}.indexed_block where chain_id = $1`);
-    if (!block) return null;
+    // In the order in which a reorg locks the tables.
+    const log = await rows(
+      `select registry, block_number, active, amount, vault, delegate, type, contract, token_id, rights
+       from ${schema}.delegation_change where chain_id = $1 order by block_number, log_index, ordinal`,
+    );
     const v1 = await rows(
       `select vault, delegate, type, contract, token_id from ${schema}.delegation_v1 where chain_id = $1`,
     );
     const v2 = await rows(
       `select vault, delegate, type, contract, token_id, rights, amount from ${schema}.delegation_v2 where chain_id = $1`,
     );
-    const log = await rows(
-      `select registry, block_number, active, amount, vault, delegate, type, contract, token_id, rights
-       from ${schema}.delegation_change where chain_id = $1 order by block_number, log_index, ordinal`,
-    );
+    const [block] = await rows(`select number, hash from ${schema}.indexed_block where chain_id = $1`);
+    if (!block) return null;
     return {
       block: { number: BigInt(block.number), hash: block.hash },
       state: { v1: v1.map(bigintColumns) as DelegationV1[], v2: v2.map(bigintColumns) as DelegationV2[] },

@@ -1,4 +1,4 @@
-import { createWriteStream, readdirSync, readFileSync } from "node:fs";
+import { createWriteStream } from "node:fs";
 import { join } from "node:path";
 import { PassThrough } from "node:stream";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -9,6 +9,7 @@ import { compileContracts } from "../../sandbox/contracts.ts";
 import { startNode } from "../../stack/child.ts";
 import { findFreePort } from "../../stack/ports.ts";
 import { readIndexedHash } from "./index-state.ts";
+import { runningProcesses } from "./processes.ts";
 
 // Real parts for one test. Each ends with the test that asked for it.
 
@@ -85,7 +86,6 @@ export const startIndexer = async ({ databaseUrl, chains, env = {} }: IndexerOpt
 
   return {
     ...child,
-    port,
     /** All that it has printed. */
     output: () => lines.join(""),
     /** Kills Ponder the hard way; the indexer starts it again. */
@@ -101,18 +101,7 @@ export const startIndexer = async ({ databaseUrl, chains, env = {} }: IndexerOpt
 };
 
 const childrenOf = (pid: number): number[] =>
-  readdirSync("/proc")
-    .filter((entry) => /^\d+$/.test(entry))
-    .filter((entry) => {
-      try {
-        // The fourth field of stat is the parent; the second, in parentheses, may hold spaces.
-        const stat = readFileSync(`/proc/${entry}/stat`, "utf8");
-        return Number(stat.slice(stat.lastIndexOf(")") + 2).split(" ")[1]) === pid;
-      } catch {
-        return false;
-      }
-    })
-    .map(Number);
+  runningProcesses().flatMap((running) => (running.parent === pid ? running.pid : []));
 
 /** Repeats a question until the answer is yes. */
 export const until = async (what: string, isSo: () => Promise<boolean>, seconds = 60): Promise<void> => {
