@@ -1,7 +1,9 @@
 import type { Hash } from "viem";
 
+export type BlockId = { number: bigint; hash: Hash };
+
 const liveChains = new Set<number>();
-const undecided = new Set<Hash>();
+const undecided = new Map<number, { first: BlockId; newest: Hash }>();
 
 /** Whether a chain is followed block by block. Before that, its blocks are final, or no block after them is checked. */
 export const isLive = (chainId: number): boolean => liveChains.has(chainId);
@@ -9,7 +11,15 @@ export const isLive = (chainId: number): boolean => liveChains.has(chainId);
 export const markLive = (chainId: number) => liveChains.add(chainId);
 
 /** Leaves open what a block changed: the node has replaced it, and can no longer tell. */
-export const leaveUndecided = (hash: Hash) => undecided.add(hash);
+export const leaveUndecided = (chainId: number, block: BlockId) => {
+  const open = undecided.get(chainId);
+  if (open?.newest !== block.hash) undecided.set(chainId, { first: block, newest: block.hash });
+};
 
-/** Whether a block was left open. Asked once for each block, after its other events. */
-export const takeUndecided = (hash: Hash): boolean => undecided.delete(hash);
+/** The block from which on a chain is left open, if this block is that one or follows it. */
+export const undecidedSince = (chainId: number, hash: Hash, parentHash: Hash): BlockId | null => {
+  const open = undecided.get(chainId);
+  if (!open || (open.newest !== hash && open.newest !== parentHash)) return null;
+  open.newest = hash;
+  return open.first;
+};

@@ -1,12 +1,11 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Address, Client, Hash } from "viem";
-import { getBlock, readContract } from "viem/actions";
+import { readContract } from "viem/actions";
 import { chainClient } from "../indexer/current-plan.ts";
 import { registryV1Abi } from "../registry/abi.ts";
 import { type DelegationKeyV1, NO_CONTRACT, NO_TOKEN } from "../registry/delegation.ts";
-import { isLive, leaveUndecided } from "./live-blocks.ts";
-
-type Block = { number: bigint; hash: Hash };
+import { canonicalHash } from "./canonical-hash.ts";
+import { type BlockId, isLive, leaveUndecided } from "./live-blocks.ts";
 
 const ATTEMPTS = 6;
 const FIRST_WAIT_MS = 500;
@@ -16,7 +15,7 @@ export const readVaultState = async (
   chainId: number,
   registry: Address,
   vault: Address,
-  block: Block,
+  block: BlockId,
 ): Promise<VaultState> => {
   const client = chainClient(chainId);
 
@@ -24,10 +23,11 @@ export const readVaultState = async (
     try {
       return await readAtBlock(client, registry, vault, block.hash);
     } catch (cause) {
-      // An orphaned block's rows are undone as soon as Ponder sees the reorg, so nothing needs to be
-      // known of it. Should Ponder not see one, the next block finds that this one was left open.
-      if (isLive(chainId) && (await isOrphaned(client, block))) {
-        leaveUndecided(block.hash);
+      // The rows of a block that the chain has replaced are undone as soon as Ponder sees the reorg, so
+      // nothing needs to be known of it. Should Ponder not see one, the blocks after it find it open.
+      const canonical = isLive(chainId) ? await canonicalHash(client, block.number) : null;
+      if (canonical && canonical !== block.hash) {
+        leaveUndecided(chainId, { number: block.number, hash: block.hash });
         return everythingSurvives;
       }
       if (attempt === ATTEMPTS) {
@@ -71,13 +71,3 @@ const readAtBlock = async (client: Client, address: Address, vault: Address, blo
 
 const keyOf = ({ type, delegate, contract, tokenId }: Omit<DelegationKeyV1, "vault">) =>
   `${type} ${delegate} ${contract} ${tokenId}`.toLowerCase();
-
-/** Whether the chain has another block in the place of this one. */
-const isOrphaned = async (client: Client, { number, hash }: Block): Promise<boolean> => {
-  try {
-    const canonical = await getBlock(client, { blockNumber: number });
-    return canonical.hash !== hash;
-  } catch {
-    return false;
-  }
-};
