@@ -1,18 +1,11 @@
-import { createClient, http, numberToHex } from "viem";
+import { numberToHex } from "viem";
 import { expect, test } from "vitest";
-import { createIndexedSubject, revocationByContract } from "./support/indexed-subject.ts";
+import { createIndexedSubject, requestBlock, revocationByContract } from "./support/indexed-subject.ts";
 import { until, untilIndexed } from "./support/setup.ts";
 
 const hashOf = (byte: string) => `0x${byte.repeat(32)}`;
 /** A bloom filter that rules out the registries' logs, so that none are asked for. */
 const NO_REGISTRY_LOGS = `0x${"0".repeat(511)}1`;
-
-const requestBlock = async (url: string): Promise<object> => {
-  const client = createClient({ transport: http(url) });
-  const block = await client.request({ method: "eth_getBlockByNumber", params: ["latest", true] });
-  if (!block) throw new Error("The chain has no block.");
-  return block;
-};
 
 test("a revocation that a node on a fork could not tell is looked up again", async () => {
   const { subject, proxy, databaseUrl, database, indexer } = await createIndexedSubject(13, 3);

@@ -1,3 +1,4 @@
+import { createClient, http } from "viem";
 import { encodeV1 } from "../../sandbox/calls.ts";
 import { Random } from "./random.ts";
 import { startRpcProxy } from "./rpc-proxy.ts";
@@ -33,4 +34,12 @@ export const revocationByContract = (world: World): Transaction => {
     safe,
     calls.map((data) => ({ target: world.v1, data })),
   );
+};
+
+/** The newest block, in the node's own words. */
+export const requestBlock = async (url: string): Promise<object> => {
+  const client = createClient({ transport: http(url) });
+  const block = await client.request({ method: "eth_getBlockByNumber", params: ["latest", true] });
+  if (!block) throw new Error("The chain has no block.");
+  return block;
 };
