@@ -19,6 +19,18 @@ const CREATE_NOTES = `
     shard text not null,
     started_at timestamptz not null
   );
+  -- what each index follows, and how far it is: for whoever asks why a shard does not answer yet
+  create table if not exists indexer.chain (
+    schema text not null references indexer.index on delete cascade,
+    chain_id bigint not null,
+    -- the chain's own newest block, when it was last looked at
+    newest_number bigint not null,
+    newest_timestamp bigint not null,
+    -- the newest block whose events are stored
+    reached_number bigint not null,
+    seen_at timestamptz not null,
+    primary key (schema, chain_id)
+  );
   create table if not exists indexer.shard (
     name text primary key,
     -- the index that the shard's views show
@@ -44,7 +56,7 @@ const QUERY_TIMEOUT_MS = 60_000;
 const CLOSE_TIMEOUT_MS = 2_000;
 
 /** The newest block of each chain by its id. */
-export type Heads = ReadonlyMap<number, bigint>;
+export type Heads = ReadonlyMap<number, { number: bigint; timestamp: bigint }>;
 
 /** Another process has the index that this one held. */
 export class IndexTakenError extends Error {
@@ -130,6 +142,22 @@ export class IndexerDatabase {
   async servedSchema(shard: string): Promise<string | null> {
     const { rows } = await this.#query("select schema from indexer.shard where name = $1", [shard]);
     return rows[0]?.schema ?? null;
+  }
+
+  /** Notes the newest blocks of an index's chains, and how far the index has come with each. */
+  async noteHeads(schema: string, heads: Heads): Promise<void> {
+    const client = await this.#connection();
+    const checkpoints = await tableIn(client, schema, "_ponder_checkpoint");
+    const blocks = [...heads.values()];
+    await client.query(
+      `insert into indexer.chain (schema, chain_id, newest_number, newest_timestamp, reached_number, seen_at)
+       select $1, head.chain_id, head.number, head.timestamp, coalesce(${checkpoints ? blockOf("latest_checkpoint") : "null"}, 0), clock_timestamp()
+       from unnest($2::bigint[], $3::bigint[], $4::bigint[]) as head (chain_id, number, timestamp)
+       ${checkpoints ? `left join ${checkpoints} checkpoint on checkpoint.chain_id = head.chain_id` : ""}
+       on conflict (schema, chain_id) do update set newest_number = excluded.newest_number,
+         newest_timestamp = excluded.newest_timestamp, reached_number = excluded.reached_number, seen_at = excluded.seen_at`,
+      [schema, [...heads.keys()], blocks.map(({ number }) => number), blocks.map(({ timestamp }) => timestamp)],
+    );
   }
 
   /**
@@ -251,6 +279,9 @@ export class IndexerDatabase {
   }
 }
 
+/** The block number in one of Ponder's checkpoints: digits of timestamp (10), chain id (16), block number (16) and more. */
+const blockOf = (checkpoint: string) => `substring(${checkpoint} from 27 for 16)::bigint`;
+
 type Queries = Pick<pg.Client, "query">;
 
 /** The index fell behind the one shown while its views were being made. */
@@ -265,9 +296,11 @@ const takeLock = async (client: Queries, schema: string): Promise<void> => {
   if (!rows[0]?.taken) throw new IndexTakenError(schema);
 };
 
+const tableName = (schema: string, table: string) => `${pg.escapeIdentifier(schema)}.${pg.escapeIdentifier(table)}`;
+
 /** A table's full name, or null if there is no such table. */
 const tableIn = async (client: Queries, schema: string, table: string): Promise<string | null> => {
-  const name = `${pg.escapeIdentifier(schema)}.${pg.escapeIdentifier(table)}`;
+  const name = tableName(schema, table);
   const { rows } = await client.query("select to_regclass($1) is not null as exists", [name]);
   return rows[0]?.exists ? name : null;
 };
@@ -285,7 +318,7 @@ const hasCaughtUp = async (client: Queries, schema: string, heads: Heads, shown:
      from unnest($1::bigint[], $2::bigint[]) as head (chain_id, number)
      join ${fresh} fresh on fresh.chain_id = head.chain_id and fresh.number >= head.number
      ${old ? `left join ${old} old on old.chain_id = head.chain_id where fresh.number >= coalesce(old.number, 0)` : ""}`,
-    [[...heads.keys()], [...heads.values()]],
+    [[...heads.keys()], [...heads.values()].map(({ number }) => number)],
   );
   return rows[0]?.chains === heads.size;
 };
@@ -298,23 +331,29 @@ const replaceViews = async (client: Queries, shard: string, schema: string): Pro
   );
   await client.query(`create schema if not exists ${pg.escapeIdentifier(shard)}`);
   for (const { name } of rows) {
-    const view = `${pg.escapeIdentifier(shard)}.${pg.escapeIdentifier(name)}`;
-    // While the index is behind its chains, its rows run ahead of the block in this table; and of a
-    // block that was left open nothing can be said.
-    const condition =
-      name === "indexed_block"
-        ? `where hash <> '${zeroHash}' and (select caught_up from indexer.shard where name = ${pg.escapeLiteral(shard)})`
-        : "";
-    const select = `as select * from ${pg.escapeIdentifier(schema)}.${pg.escapeIdentifier(name)} ${condition}`;
+    const view = tableName(shard, name);
+    const select =
+      name === "indexed_block" ? selectIndexedBlock(shard, schema) : `select * from ${tableName(schema, name)}`;
     await client.query("savepoint replacing");
     try {
-      await client.query(`create or replace view ${view} ${select}`);
+      await client.query(`create or replace view ${view} as ${select}`);
     } catch (error) {
       // Other columns than before: only then is it another view, and loses what was granted on it.
       if (!(error instanceof pg.DatabaseError) || error.code !== INVALID_TABLE_DEFINITION) throw error;
       await client.query("rollback to savepoint replacing");
       await client.query(`drop view if exists ${view}`);
-      await client.query(`create view ${view} ${select}`);
+      await client.query(`create view ${view} as ${select}`);
     }
   }
 };
+
+/**
+ * The newest block that a shard's rows include, and the newest that is final. While the index is behind
+ * its chains, its rows run ahead of the block in the table; and of a block that was left open nothing
+ * can be said: then there is no row.
+ */
+const selectIndexedBlock = (shard: string, schema: string) =>
+  `select block.*, ${blockOf("checkpoint.finalized_checkpoint")} as finalized_number
+   from ${tableName(schema, "indexed_block")} block
+   join ${tableName(schema, "_ponder_checkpoint")} checkpoint on checkpoint.chain_id = block.chain_id
+   where block.hash <> '${zeroHash}' and (select caught_up from indexer.shard where name = ${pg.escapeLiteral(shard)})`;

@@ -1,14 +1,14 @@
 import { join } from "node:path";
 import type { Writable } from "node:stream";
 import { setTimeout as sleep } from "node:timers/promises";
-import { getBlockNumber } from "viem/actions";
+import { getBlock } from "viem/actions";
 import { type Child, startNode } from "../stack/child.ts";
 import { isPortFree } from "../stack/ports.ts";
 import { describeError, orAborted } from "../stack/program.ts";
 import { createChainClient } from "./chain-transport.ts";
 import { type Heads, IndexerDatabase, IndexTakenError } from "./database.ts";
 import { indexId } from "./index-id.ts";
-import { type IndexPlan, PLAN_VARIABLE } from "./plan.ts";
+import { type ChainPlan, type IndexPlan, PLAN_VARIABLE } from "./plan.ts";
 import { checkEndpoints, preparePlan } from "./prepare-plan.ts";
 import { type IndexerSettings, SettingsError } from "./settings.ts";
 
@@ -17,6 +17,7 @@ const PONDER = join(ROOT, "node_modules/ponder/dist/esm/bin/ponder.js");
 
 const CATCHING_UP_WATCH_MS = 500;
 const WATCH_MS = 2_000;
+const NEWEST_BLOCKS_MS = 5_000;
 const FIRST_RESTART_MS = 1_000;
 const LONGEST_RESTART_MS = 30_000;
 
@@ -68,7 +69,7 @@ const keepPonderRunning = async (
   options: Options,
 ): Promise<void> => {
   const { log, restart, signal } = options;
-  const index = new ServedIndex(settings.shard, schema, database, options);
+  const index = new ServedIndex(settings.shard, schema, plan, database, options);
   let restartMs = FIRST_RESTART_MS;
   const pause = async (reason: string) => {
     log(`${reason}; starting it again in ${restartMs / 1000} s.`);
@@ -81,6 +82,7 @@ const keepPonderRunning = async (
     try {
       await database.beginRun(settings.shard, schema);
       heads = await orAborted(signal, fetchHeads(plan));
+      await database.noteHeads(schema, heads);
     } catch (error) {
       if (signal.aborted) return;
       if (!restart || error instanceof IndexTakenError) throw error;
@@ -103,14 +105,18 @@ const keepPonderRunning = async (
   }
 };
 
-const fetchHeads = async ({ chains }: IndexPlan): Promise<Heads> =>
-  new Map(
-    await Promise.all(
-      chains.map(
-        async ({ chainId, rpcUrls }) => [chainId, await getBlockNumber(createChainClient(chainId, rpcUrls))] as const,
-      ),
-    ),
-  );
+const fetchHeads = async ({ chains }: IndexPlan): Promise<Heads> => new Map(await Promise.all(chains.map(fetchHead)));
+
+const fetchHead = async ({ chainId, rpcUrls }: ChainPlan) => {
+  const { number, timestamp } = await getBlock(createChainClient(chainId, rpcUrls));
+  return [chainId, { number, timestamp }] as const;
+};
+
+/** The same of those chains that can be reached. */
+const fetchReachableHeads = async ({ chains }: IndexPlan): Promise<Heads> => {
+  const heads = await Promise.allSettled(chains.map(fetchHead));
+  return new Map(heads.flatMap((head) => (head.status === "fulfilled" ? [head.value] : [])));
+};
 
 const startPonder = (
   { host, port, logLevel }: IndexerSettings,
@@ -145,14 +151,16 @@ const startPonder = (
 class ServedIndex {
   readonly #shard: string;
   readonly #schema: string;
+  readonly #plan: IndexPlan;
   readonly #database: IndexerDatabase;
   readonly #options: Options;
   /** Whether the views have shown it while this indexer ran. */
   #hasServed = false;
 
-  constructor(shard: string, schema: string, database: IndexerDatabase, options: Options) {
+  constructor(shard: string, schema: string, plan: IndexPlan, database: IndexerDatabase, options: Options) {
     this.#shard = shard;
     this.#schema = schema;
+    this.#plan = plan;
     this.#database = database;
     this.#options = options;
   }
@@ -164,6 +172,16 @@ class ServedIndex {
     exited.then(() => ended.abort());
 
     let hasCaughtUp = false;
+    // Apart from the loop below: an RPC that does not answer must not hold it up.
+    let newest: Heads | undefined;
+    const watchHeads = async () => {
+      while (!ended.signal.aborted) {
+        await sleep(NEWEST_BLOCKS_MS, undefined, { signal: ended.signal }).catch(() => {});
+        newest = await fetchReachableHeads(this.#plan);
+      }
+    };
+    watchHeads();
+
     let trouble: string | undefined;
     while (!ended.signal.aborted) {
       try {
@@ -177,6 +195,8 @@ class ServedIndex {
           this.#hasServed = true;
           onReady?.(this.#schema);
         }
+        if (newest) await this.#database.noteHeads(this.#schema, newest);
+        newest = undefined;
         if (hasCaughtUp) {
           for (const dropped of await this.#database.dropSuperseded(this.#shard)) {
             log(`Dropped ${dropped}: ${this.#schema} has taken its place.`);

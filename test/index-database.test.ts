@@ -9,12 +9,22 @@ const createIndex = async (client: pg.Client, schema: string, columns: string, b
   const meta = { table_names: ["delegation_v1", "indexed_block"], is_ready: 1, is_locked: 1 };
   await client.query(`create schema ${schema}`);
   await client.query(`create table ${schema}._ponder_meta (key text, value jsonb)`);
-  await client.query(`create table ${schema}._ponder_checkpoint (chain_name text)`);
+  await client.query(
+    `create table ${schema}._ponder_checkpoint (chain_id bigint, latest_checkpoint text, finalized_checkpoint text)`,
+  );
   await client.query(`create table ${schema}.delegation_v1 (${columns})`);
   await client.query(`create table ${schema}.indexed_block (chain_id bigint, number bigint, hash text)`);
   await client.query(`insert into ${schema}._ponder_meta values ('app', $1)`, [meta]);
   await client.query(`insert into ${schema}.indexed_block values (1, $1, '0xabc')`, [block]);
+  await client.query(`insert into ${schema}._ponder_checkpoint values (1, $1, $2)`, [
+    checkpoint(block),
+    checkpoint(90),
+  ]);
 };
+
+/** A checkpoint as Ponder writes it: timestamp, chain, block, transaction, kind of event, event. */
+const checkpoint = (block: number) =>
+  ["1700000000", "1".padStart(16, "0"), String(block).padStart(16, "0"), "9".repeat(16), "9", "9".repeat(16)].join("");
 
 const setUp = async () => {
   const url = await createDatabase();
@@ -24,7 +34,7 @@ const setUp = async () => {
   return { client, createIndexer, shown };
 };
 
-const HEADS = new Map([[1, 100n]]);
+const HEADS = new Map([[1, { number: 100n, timestamp: 1_700_000_000n }]]);
 
 test("views move to an index only when it is as new as its chains and as what is shown", async () => {
   const { client, createIndexer, shown } = await setUp();
@@ -34,6 +44,8 @@ test("views move to an index only when it is as new as its chains and as what is
   await client.query("update registry_0000000001.indexed_block set number = 107");
   expect(await indexer.serve("registry", "registry_0000000001", HEADS)).toBe(true);
   expect(await shown()).toEqual([{ number: 107 }]);
+  const { rows } = await client.query("select finalized_number::int from registry.indexed_block");
+  expect(rows).toEqual([{ finalized_number: 90 }]);
 
   await createIndex(client, "registry_0000000002", "vault text", 105);
   expect(await indexer.serve("registry", "registry_0000000002", HEADS)).toBe(false);
@@ -58,9 +70,13 @@ test("an index that is started again says nothing until it has caught up", async
   // What the last run has left does not count, be it as new as it may.
   expect(await indexer.serve("registry", "registry_0000000001", HEADS)).toBe(false);
   await client.query(`update registry_0000000001._ponder_meta set value = value || '{"is_ready": 1}'`);
-  expect(await indexer.serve("registry", "registry_0000000001", new Map([[1, 101n]]))).toBe(false);
+  expect(
+    await indexer.serve("registry", "registry_0000000001", new Map([[1, { number: 101n, timestamp: 1_700_000_012n }]])),
+  ).toBe(false);
   await client.query("update registry_0000000001.indexed_block set number = 101");
-  expect(await indexer.serve("registry", "registry_0000000001", new Map([[1, 101n]]))).toBe(true);
+  expect(
+    await indexer.serve("registry", "registry_0000000001", new Map([[1, { number: 101n, timestamp: 1_700_000_012n }]])),
+  ).toBe(true);
   expect(await shown()).toEqual([{ number: 101 }]);
   await indexer.close();
 });
@@ -129,4 +145,22 @@ test("an index whose lock was lost with the connection is taken again, or given 
     .toBeInstanceOf(IndexTakenError);
   await first.close();
   await second.close();
+});
+
+test("the chains of an index are noted with how far it has come, and forgotten with it", async () => {
+  const { client, createIndexer } = await setUp();
+  const indexer = await createIndexer();
+  const noted = async () =>
+    (await client.query("select chain_id::int, newest_number::int, reached_number::int from indexer.chain")).rows;
+
+  await indexer.takeIndex("registry", "registry_0000000001");
+  await indexer.noteHeads("registry_0000000001", HEADS);
+  expect(await noted()).toEqual([{ chain_id: 1, newest_number: 100, reached_number: 0 }]);
+  await createIndex(client, "registry_0000000001", "vault text", 60);
+  await indexer.noteHeads("registry_0000000001", HEADS);
+  expect(await noted()).toEqual([{ chain_id: 1, newest_number: 100, reached_number: 60 }]);
+
+  await client.query("delete from indexer.index");
+  expect(await noted()).toEqual([]);
+  await indexer.close();
 });
