@@ -2,10 +2,11 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { BaseError } from "viem";
 import type { Deployment, RegistryVersion } from "../registry/networks.ts";
 import { describeError } from "../stack/program.ts";
+import { SettingsError } from "../stack/settings.ts";
 import { createChainClient, fetchChainId, redactUrl } from "./chain-transport.ts";
 import type { IndexerDatabase } from "./database.ts";
 import type { ChainPlan, IndexPlan, RegistryPlan } from "./plan.ts";
-import { type ChainSettings, type IndexerSettings, SettingsError } from "./settings.ts";
+import type { ChainSettings, IndexerSettings } from "./settings.ts";
 import { findStartBlock } from "./start-block.ts";
 
 type Log = (message: string) => void;

@@ -5,12 +5,13 @@ import { getBlock } from "viem/actions";
 import { type Child, startNode } from "../stack/child.ts";
 import { isPortFree } from "../stack/ports.ts";
 import { describeError, orAborted } from "../stack/program.ts";
+import { SettingsError } from "../stack/settings.ts";
 import { createChainClient } from "./chain-transport.ts";
 import { type Heads, IndexerDatabase, IndexTakenError } from "./database.ts";
 import { indexId } from "./index-id.ts";
 import { type ChainPlan, type IndexPlan, PLAN_VARIABLE } from "./plan.ts";
 import { checkEndpoints, preparePlan } from "./prepare-plan.ts";
-import { type IndexerSettings, SettingsError } from "./settings.ts";
+import type { IndexerSettings } from "./settings.ts";
 
 const ROOT = join(import.meta.dirname, "..");
 const PONDER = join(ROOT, "node_modules/ponder/dist/esm/bin/ponder.js");

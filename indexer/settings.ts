@@ -1,5 +1,16 @@
 import { z } from "zod";
 import { type Network, networks } from "../registry/networks.ts";
+import { shardName } from "../registry/shard-name.ts";
+import {
+  databaseUrl,
+  integer,
+  isUrl,
+  logLevel,
+  port,
+  problemsOf,
+  SettingsError,
+  setVariables,
+} from "../stack/settings.ts";
 
 export type ChainSettings = {
   network: Network;
@@ -22,23 +33,6 @@ export type IndexerSettings = {
   logLevel: string;
 };
 
-/** Settings that cannot be used, with every reason. */
-export class SettingsError extends Error {
-  override name = "SettingsError";
-  readonly problems: readonly string[];
-
-  constructor(problems: readonly string[]) {
-    super(["The settings cannot be used:", ...problems.map((problem) => `  - ${problem}`)].join("\n"));
-    this.problems = problems;
-  }
-}
-
-/** Schemas that are not a shard's to take. */
-const RESERVED_SCHEMAS = ["public", "ponder_sync", "information_schema", "service", "analytics", "indexer"];
-
-const isUrl = (protocols: string[]) => (value: string) =>
-  URL.canParse(value) && protocols.includes(new URL(value).protocol);
-
 const urlList = z
   .string()
   .transform((value) => value.split(",").map((url) => url.trim()))
@@ -48,29 +42,9 @@ const urlList = z
 
 const webSocketUrl = z.string().refine(isUrl(["ws:", "wss:"]), { error: "must be a ws or wss URL" });
 
-const integer = (min: number, max: number) =>
-  z
-    .string()
-    .regex(/^\d+$/, { error: `must be a whole number from ${min} to ${max}`, abort: true })
-    .transform(Number)
-    .refine((value) => value >= min && value <= max, {
-      error: `must be a whole number from ${min} to ${max}`,
-    });
-
 const general = z.object({
-  DATABASE_URL: z
-    .string()
-    .refine(isUrl(["postgres:", "postgresql:"]), { error: "must be a postgres:// URL" })
-    .optional(),
-  SHARD: z
-    .string()
-    .regex(/^[a-z][a-z0-9_]{0,29}$/, {
-      error: "must be 1 to 30 lower-case letters, digits or _, and start with a letter",
-    })
-    .refine((name) => !RESERVED_SCHEMAS.includes(name) && !/^pg_|_[0-9a-f]{10}$/.test(name), {
-      error: "is the name of a schema with another use",
-    })
-    .default("registry"),
+  DATABASE_URL: databaseUrl.optional(),
+  SHARD: shardName.default("registry"),
   CHAINS: z
     .string()
     .regex(/^\d+(\s*,\s*\d+)*$/, { error: "must be chain ids with commas, such as 1,137" })
@@ -78,12 +52,8 @@ const general = z.object({
     .optional(),
   POLLING_INTERVAL_MS: integer(50, 600_000).default(1000),
   INDEXER_HOST: z.string().default("127.0.0.1"),
-  INDEXER_PORT: integer(1, 65_535).default(42_069),
-  LOG_LEVEL: z
-    .enum(["fatal", "error", "warn", "info", "debug", "trace"], {
-      error: "must be fatal, error, warn, info, debug or trace",
-    })
-    .default("info"),
+  INDEXER_PORT: port.default(42_069),
+  LOG_LEVEL: logLevel,
 });
 
 /** The settings that end in a chain id. */
@@ -102,10 +72,7 @@ export const parseIndexerSettings = (
   environment: NodeJS.ProcessEnv,
   { needsDatabase = false } = {},
 ): IndexerSettings => {
-  // An empty variable is one that is not set: docker compose passes on what .env leaves open.
-  const variables = Object.fromEntries(
-    Object.entries(environment).flatMap(([name, value]) => (value?.trim() ? [[name, value.trim()]] : [])),
-  );
+  const variables = setVariables(environment);
   const problems: string[] = [];
 
   const perChain: PerChain = {
@@ -131,9 +98,7 @@ export const parseIndexerSettings = (
   for (const prefix of Object.keys(PER_CHAIN) as (keyof PerChain)[]) parsePerChain(prefix);
 
   const parsed = general.safeParse(variables);
-  if (!parsed.success) {
-    for (const { path, message } of parsed.error.issues) problems.push(`${path.join(".")} ${message}.`);
-  }
+  if (!parsed.success) problems.push(...problemsOf(parsed.error));
 
   if (needsDatabase && !variables.DATABASE_URL) {
     problems.push('DATABASE_URL is not set: name a Postgres, or use "npm start", which brings its own.');

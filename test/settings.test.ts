@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { parseIndexerSettings, SettingsError } from "../indexer/settings.ts";
+import { parseIndexerSettings } from "../indexer/settings.ts";
+import { SettingsError } from "../stack/settings.ts";
 
 const RPC = { PONDER_RPC_URL_1: "https://rpc.example/key" };
 

@@ -1,0 +1,14 @@
+import { z } from "zod";
+
+/** Schemas that are not a shard's to take. */
+const RESERVED_SCHEMAS = ["public", "ponder_sync", "information_schema", "service", "analytics", "indexer"];
+
+/** A shard's name, which is also that of its views schema. */
+export const shardName = z
+  .string()
+  .regex(/^[a-z][a-z0-9_]{0,29}$/, {
+    error: "must be 1 to 30 lower-case letters, digits or _, and start with a letter",
+  })
+  .refine((name) => !RESERVED_SCHEMAS.includes(name) && !/^pg_|_[0-9a-f]{10}$/.test(name), {
+    error: "is the name of a schema with another use",
+  });
