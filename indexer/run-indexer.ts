@@ -3,9 +3,7 @@ import type { Writable } from "node:stream";
 import { setTimeout as sleep } from "node:timers/promises";
 import { getBlock } from "viem/actions";
 import { type Child, startNode } from "../stack/child.ts";
-import { isPortFree } from "../stack/ports.ts";
 import { describeError, orAborted } from "../stack/program.ts";
-import { SettingsError } from "../stack/settings.ts";
 import { createChainClient } from "./chain-transport.ts";
 import { type Heads, IndexerDatabase, IndexTakenError } from "./database.ts";
 import { indexId } from "./index-id.ts";
@@ -35,13 +33,13 @@ type Options = {
   signal: AbortSignal;
 };
 
-/** Refuses a private port that is taken, before anything is started: Ponder would quietly choose another one. */
-export const refuseBusyPort = async ({ host, port }: IndexerSettings): Promise<void> => {
-  if (await isPortFree(host, port)) return;
-  throw new SettingsError([
-    `INDEXER_PORT: ${host}:${port} is in use. End what listens there, or set another INDEXER_PORT.`,
-  ]);
-};
+/** The port that Ponder listens on. It would quietly choose another one, if it is taken. */
+export const indexerPort = ({ host, port }: IndexerSettings) => ({
+  host,
+  port,
+  use: "the indexer",
+  setting: "INDEXER_PORT",
+});
 
 /**
  * Runs one shard until it is stopped, or superseded by an indexer with a newer index. Throws when it

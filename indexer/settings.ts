@@ -1,16 +1,7 @@
 import { z } from "zod";
 import { type Network, networks } from "../registry/networks.ts";
 import { shardName } from "../registry/shard-name.ts";
-import {
-  databaseUrl,
-  integer,
-  isUrl,
-  logLevel,
-  port,
-  problemsOf,
-  SettingsError,
-  setVariables,
-} from "../stack/settings.ts";
+import { integer, isUrl, logLevel, port, problemsOf, SettingsError, setVariables } from "../stack/settings.ts";
 
 export type ChainSettings = {
   network: Network;
@@ -21,8 +12,6 @@ export type ChainSettings = {
 };
 
 export type IndexerSettings = {
-  /** null: a Postgres of its own. */
-  databaseUrl: string | null;
   /** The shard's name, and its views schema. */
   shard: string;
   chains: ChainSettings[];
@@ -43,7 +32,6 @@ const urlList = z
 const webSocketUrl = z.string().refine(isUrl(["ws:", "wss:"]), { error: "must be a ws or wss URL" });
 
 const general = z.object({
-  DATABASE_URL: databaseUrl.optional(),
   SHARD: shardName.default("registry"),
   CHAINS: z
     .string()
@@ -68,10 +56,7 @@ type PerChain = {
 };
 
 /** Reads an indexer's settings from the environment. Throws a SettingsError that names every problem. */
-export const parseIndexerSettings = (
-  environment: NodeJS.ProcessEnv,
-  { needsDatabase = false } = {},
-): IndexerSettings => {
+export const parseIndexerSettings = (environment: NodeJS.ProcessEnv): IndexerSettings => {
   const variables = setVariables(environment);
   const problems: string[] = [];
 
@@ -100,10 +85,6 @@ export const parseIndexerSettings = (
   const parsed = general.safeParse(variables);
   if (!parsed.success) problems.push(...problemsOf(parsed.error));
 
-  if (needsDatabase && !variables.DATABASE_URL) {
-    problems.push('DATABASE_URL is not set: name a Postgres, or use "npm start", which brings its own.');
-  }
-
   const hasRpc = (chainId: number) => variables[`PONDER_RPC_URL_${chainId}`] !== undefined;
   const chosen = general.shape.CHAINS.safeParse(variables.CHAINS).data;
   for (const chainId of chosen ?? []) {
@@ -130,7 +111,6 @@ export const parseIndexerSettings = (
   const { data } = parsed;
 
   return {
-    databaseUrl: data.DATABASE_URL ?? null,
     shard: data.SHARD,
     chains: [...networks.values()]
       .filter(({ chainId }) => chosen?.includes(chainId) ?? true)

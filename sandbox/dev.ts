@@ -2,11 +2,13 @@ import { createWriteStream } from "node:fs";
 import { join, relative } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import pg from "pg";
-import { runIndexer } from "../indexer/run-indexer.ts";
+import { startApiProcess } from "../api/process.ts";
+import { type ApiSettings, apiPort, parseApiSettings } from "../api/settings.ts";
+import { indexerPort, runIndexer } from "../indexer/run-indexer.ts";
 import { type IndexerSettings, parseIndexerSettings } from "../indexer/settings.ts";
 import { networks } from "../registry/networks.ts";
 import { startEmbeddedPostgres } from "../stack/embedded-postgres.ts";
-import { isPortFree } from "../stack/ports.ts";
+import { refuseBusyPorts } from "../stack/ports.ts";
 import { claim, runUntilStopped } from "../stack/program.ts";
 import { SettingsError } from "../stack/settings.ts";
 import { type Part, Stack } from "../stack/stack.ts";
@@ -39,21 +41,14 @@ const readSettings = () => {
       ]),
     ),
   });
-  return { settings, chains };
-};
-
-const refuseBusyPorts = async (chains: { chainId: number; port: number }[], indexerPort: number) => {
-  const wanted = [
-    ...chains.map(({ chainId, port }) => ({ port, use: `chain ${chainId}`, setting: "SANDBOX_PORT" })),
-    { port: indexerPort, use: "the indexer", setting: "INDEXER_PORT" },
-  ];
-  const problems: string[] = [];
-  for (const { port, use, setting } of wanted) {
-    if (!(await isPortFree("127.0.0.1", port))) {
-      problems.push(`Port ${port}, for ${use}, is in use. End what listens there, or set another ${setting}.`);
-    }
-  }
-  if (problems.length > 0) throw new SettingsError(problems);
+  // Beside an indexer that reads from these chains there is nothing but its own shard to answer from.
+  const api = parseApiSettings({
+    HOST: "127.0.0.1",
+    PORT: process.env.PORT,
+    LOG_LEVEL: process.env.LOG_LEVEL,
+    INDEX_SCHEMAS: settings.shard,
+  });
+  return { settings, api, chains };
 };
 
 const logFile = (name: string) => createWriteStream(join(DATA, `${name}.log`));
@@ -91,6 +86,11 @@ const startIndexer = (settings: IndexerSettings, databaseUrl: string): Part => {
   };
 };
 
+const startApi = async (settings: ApiSettings, databaseUrl: string): Promise<Part> => {
+  const { stop, exited } = startApiProcess(settings, databaseUrl, logFile("api"));
+  return { ended: exited, stop };
+};
+
 /** Resolves when all that the chains hold by now is indexed. */
 const caughtUp = async (connection: pg.Client, { shard }: IndexerSettings, chains: readonly LocalChain[]) => {
   for (const { chainId, client } of chains) {
@@ -105,9 +105,24 @@ const caughtUp = async (connection: pg.Client, { shard }: IndexerSettings, chain
   }
 };
 
-const printReady = (databaseUrl: string, { shard, port }: IndexerSettings, chains: readonly LocalChain[]) => {
+/** Resolves when the API answers for every chain. */
+const apiReady = async ({ port }: ApiSettings) => {
+  const isReady = () =>
+    fetch(`http://127.0.0.1:${port}/ready`).then(
+      ({ ok }) => ok,
+      () => false,
+    );
+  while (!(await isReady())) await sleep(200);
+};
+
+const printReady = (
+  databaseUrl: string,
+  { shard, port }: IndexerSettings,
+  api: ApiSettings,
+  chains: readonly LocalChain[],
+) => {
   const [vault, hot] = chains[0]?.accounts ?? [];
-  const query = `{ delegationV2s(where: {vault: \\"${vault?.toLowerCase()}\\"}) { items { chainId type delegate contract tokenId rights amount } } }`;
+  const url = `http://127.0.0.1:${api.port}`;
   const chainRows = chains.map(
     ({ chainId, url }) =>
       `  ${`chain ${chainId}`.padEnd(12)}${url}   ${networks.get(chainId)?.name}, a block every ${BLOCK_SECONDS} s`,
@@ -115,6 +130,7 @@ const printReady = (databaseUrl: string, { shard, port }: IndexerSettings, chain
   console.log(`
 Ready after ${elapsed()} s. Sample delegations of every kind are indexed.
 
+  ${"API".padEnd(12)}${url}   reference at /docs, freshness at /status
 ${chainRows.join("\n")}
   ${"indexer".padEnd(12)}http://127.0.0.1:${port}   GraphQL at /graphql, SQL at /sql, progress at /status
   ${"Postgres".padEnd(12)}${databaseUrl}   tables in schema "${shard}"
@@ -125,9 +141,13 @@ Cold wallet ${vault}
 
 Try next:
 
-  curl -s http://127.0.0.1:${port}/graphql -H 'content-type: application/json' \\
-    -d '{"query":"${query}"}'
+  May the hot wallet act for the cold one?
+  curl "${url}/registry/v2/check/all?to=${hot}&from=${vault}"
 
+  All delegations of the cold wallet
+  curl "${url}/registry/v2/${vault}"
+
+  What happened, and when
   psql "${databaseUrl}" -c 'select * from ${shard}.delegation_change order by block_number'
 
 Ctrl-C ends everything.
@@ -135,8 +155,17 @@ Ctrl-C ends everything.
 };
 
 await runUntilStopped(async (signal) => {
-  const { settings, chains } = readSettings();
-  await refuseBusyPorts(chains, settings.port);
+  const { settings, api, chains } = readSettings();
+  await refuseBusyPorts([
+    ...chains.map(({ chainId, port }) => ({
+      host: "127.0.0.1",
+      port,
+      use: `chain ${chainId}`,
+      setting: "SANDBOX_PORT",
+    })),
+    indexerPort(settings),
+    apiPort(api),
+  ]);
   // One sandbox at a time: a second one would take the first one's database away.
   const { release } = claim(join(DATA, "dev.pid"), "sandbox/dev.ts");
 
@@ -162,8 +191,10 @@ await runUntilStopped(async (signal) => {
 
     say("Indexing…");
     await stack.add("The indexer", async () => startIndexer(settings, url));
+    await stack.add("The API", () => startApi(api, url));
     await caughtUp(connection, settings, localChains);
-    printReady(url, settings, localChains);
+    await apiReady(api);
+    printReady(url, settings, api, localChains);
     await stack.failed;
   };
 

@@ -1,4 +1,5 @@
 import { createServer } from "node:net";
+import { SettingsError } from "./settings.ts";
 
 const listen = (host: string, port: number): Promise<number> =>
   new Promise((resolve, reject) => {
@@ -24,3 +25,18 @@ export const isPortFree = (host: string, port: number): Promise<boolean> =>
 /** A port of loopback that nobody listens on: the preferred one where it can be had. */
 export const findFreePort = async (preferred = 0): Promise<number> =>
   listen("127.0.0.1", preferred).catch(() => listen("127.0.0.1", 0));
+
+type WantedPort = { host: string; port: number; use: string; setting: string };
+
+/** Refuses ports that are taken, all at once, before anything is started. */
+export const refuseBusyPorts = async (wanted: readonly WantedPort[]): Promise<void> => {
+  const problems: string[] = [];
+  for (const { host, port, use, setting } of wanted) {
+    if (!(await isPortFree(host, port))) {
+      problems.push(
+        `${setting}: port ${port}, for ${use}, is in use. End what listens there, or set another ${setting}.`,
+      );
+    }
+  }
+  if (problems.length > 0) throw new SettingsError(problems);
+};

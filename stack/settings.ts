@@ -39,12 +39,44 @@ export const integer = (min: number, max: number) =>
 
 export const port = integer(1, 65_535);
 
-export const databaseUrl = z
-  .string()
-  .refine(isUrl(["postgres:", "postgresql:"]), { error: "must be a postgres:// URL" });
-
 export const logLevel = z
   .enum(["fatal", "error", "warn", "info", "debug", "trace"], {
     error: "must be fatal, error, warn, info, debug or trace",
   })
   .default("info");
+
+const databaseUrl = z.string().refine(isUrl(["postgres:", "postgresql:"]), { error: "must be a postgres:// URL" });
+
+/** DATABASE_URL, or null where it is not set. */
+export const parseOptionalDatabaseUrl = (environment: NodeJS.ProcessEnv): string | null => {
+  const url = setVariables(environment).DATABASE_URL;
+  if (url === undefined) return null;
+  const parsed = databaseUrl.safeParse(url);
+  if (!parsed.success) throw new SettingsError([`DATABASE_URL ${parsed.error.issues[0]?.message}.`]);
+  return parsed.data;
+};
+
+/** DATABASE_URL, for a part that shares its database with others. */
+export const parseDatabaseUrl = (environment: NodeJS.ProcessEnv): string => {
+  const url = parseOptionalDatabaseUrl(environment);
+  if (url !== null) return url;
+  throw new SettingsError(['DATABASE_URL is not set: name a Postgres, or use "npm start", which brings its own.']);
+};
+
+/** Reads several groups of settings. Throws one SettingsError with the problems of all. */
+export const parseAll = <Groups extends readonly unknown[]>(
+  ...parsers: { [Index in keyof Groups]: () => Groups[Index] }
+): Groups => {
+  const problems = new Set<string>();
+  const groups = parsers.map((parse) => {
+    try {
+      return parse();
+    } catch (error) {
+      if (!(error instanceof SettingsError)) throw error;
+      for (const problem of error.problems) problems.add(problem);
+      return undefined;
+    }
+  });
+  if (problems.size > 0) throw new SettingsError([...problems]);
+  return groups as unknown as Groups;
+};

@@ -18,7 +18,6 @@ describe("parseIndexerSettings() with usable settings", () => {
   test("indexes every chain that has an RPC, with working defaults for the rest", () => {
     const settings = parseIndexerSettings({ ...RPC, PONDER_RPC_URL_137: "http://127.0.0.1:8545" });
     expect(settings).toMatchObject({
-      databaseUrl: null,
       shard: "registry",
       pollingIntervalMs: 1000,
       host: "127.0.0.1",
@@ -46,7 +45,7 @@ describe("parseIndexerSettings() with usable settings", () => {
 
   test("takes an empty variable for one that is not set", () => {
     const settings = parseIndexerSettings({ ...RPC, DATABASE_URL: "", CHAINS: " ", SHARD: "", PONDER_WS_URL_1: "" });
-    expect(settings).toMatchObject({ databaseUrl: null, shard: "registry" });
+    expect(settings).toMatchObject({ shard: "registry" });
   });
 
   test("takes start block, WebSocket, database, shard, interval and port as set", () => {
@@ -104,11 +103,6 @@ describe("parseIndexerSettings() with unusable settings", () => {
 
   test("says what to set when there is no chain at all", () => {
     expect(problemsOf({})).toEqual([expect.stringContaining("PONDER_RPC_URL_1=https://…")]);
-  });
-
-  test("says how to get a database where one is needed", () => {
-    expect(() => parseIndexerSettings(RPC, { needsDatabase: true })).toThrow(/DATABASE_URL is not set: .*npm start/);
-    expect(() => parseIndexerSettings(RPC)).not.toThrow();
   });
 
   test("never repeats a URL, which may hold a key", () => {

@@ -1,15 +1,12 @@
-import { createWriteStream } from "node:fs";
-import { join } from "node:path";
 import { PassThrough } from "node:stream";
 import { setTimeout as sleep } from "node:timers/promises";
 import pg from "pg";
 import { inject, onTestFinished } from "vitest";
 import { type LocalChain, startLocalChain } from "../../sandbox/chain.ts";
 import { compileContracts } from "../../sandbox/contracts.ts";
-import { startNode } from "../../stack/child.ts";
 import { findFreePort } from "../../stack/ports.ts";
 import { readIndexedHash } from "./index-state.ts";
-import { runningProcesses } from "./processes.ts";
+import { type IndexerOptions, startIndexerProcess } from "./indexer-process.ts";
 
 // Real parts for one test. Each ends with the test that asked for it.
 
@@ -49,59 +46,12 @@ export const launchChain = async (chainId: number, startsAt = new Date()): Promi
     startsAt,
   });
 
-type Endpoint = { chainId: number; url: string };
-
-type IndexerOptions = {
-  databaseUrl: string;
-  chains: readonly Endpoint[];
-  /** Settings beyond those that point at the database and the chains. */
-  env?: NodeJS.ProcessEnv;
-};
-
 /** `npm run indexer`, over local chains. */
-export const startIndexer = async ({ databaseUrl, chains, env = {} }: IndexerOptions) => {
-  const port = await findFreePort();
-  const chainSettings = chains.flatMap(({ chainId, url }) => [
-    [`PONDER_RPC_URL_${chainId}`, url],
-    [`START_BLOCK_${chainId}`, "0"],
-  ]);
-  const lines: string[] = [];
-  const output = new PassThrough();
-  output.on("data", (chunk: Buffer) => lines.push(chunk.toString()));
-  if (process.env.INDEXER_LOG) output.pipe(createWriteStream(process.env.INDEXER_LOG, { flags: "a" }));
-
-  const child = startNode(join(import.meta.dirname, "../../indexer/main.ts"), [], {
-    output,
-    env: {
-      PATH: process.env.PATH,
-      HOME: process.env.HOME,
-      DATABASE_URL: databaseUrl,
-      INDEXER_PORT: String(port),
-      POLLING_INTERVAL_MS: "200",
-      ...Object.fromEntries(chainSettings),
-      ...env,
-    },
-  });
-  onTestFinished(() => child.stop());
-
-  return {
-    ...child,
-    /** All that it has printed. */
-    output: () => lines.join(""),
-    /** Kills Ponder the hard way; the indexer starts it again. */
-    killPonder: () => {
-      for (const pid of childrenOf(child.pid)) process.kill(pid, "SIGKILL");
-    },
-    /** Kills the indexer the hard way, Ponder included. */
-    kill: () => {
-      const pids = [child.pid, ...childrenOf(child.pid)];
-      for (const pid of pids) process.kill(pid, "SIGKILL");
-    },
-  };
+export const startIndexer = async (options: IndexerOptions) => {
+  const indexer = await startIndexerProcess(options);
+  onTestFinished(() => indexer.stop());
+  return indexer;
 };
-
-const childrenOf = (pid: number): number[] =>
-  runningProcesses().flatMap((running) => (running.parent === pid ? running.pid : []));
 
 /** Repeats a question until the answer is yes. */
 export const until = async (what: string, isSo: () => Promise<boolean>, seconds = 60): Promise<void> => {

@@ -1,0 +1,25 @@
+import type { RegistryVersion } from "../registry/networks.ts";
+import type { Database } from "./database.ts";
+import type { ParameterError } from "./problem.ts";
+import type { Freshness } from "./queries/freshness.ts";
+import type { Shards } from "./shards.ts";
+
+/** What the registry's routes answer from. */
+export type Source = { database: Database; shards: Shards };
+
+/** Names a network that is not indexed here, among the bad parameters. */
+export const checkChain =
+  (shards: Shards, version: RegistryVersion) =>
+  ({ chainId }: { chainId?: number }): ParameterError[] => {
+    const message = chainId === undefined ? null : shards.refuse(version, chainId);
+    return message ? [{ parameter: "chainId", message }] : [];
+  };
+
+/** The headers of an answer: the block that it is true at, and that nobody may keep it. */
+export const answerHeaders = (freshness: Freshness): Record<string, string> => ({
+  "Content-Type": "application/json",
+  "Cache-Control": "no-store",
+  "X-Indexed-Block": freshness.indexedBlock,
+  "X-Indexed-Block-Timestamp": freshness.indexedBlockTimestamp,
+  "X-Finalized-Block": freshness.finalizedBlock,
+});

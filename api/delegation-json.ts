@@ -1,0 +1,46 @@
+import { type Address, checksumAddress } from "viem";
+import type { RegistryVersion } from "../registry/networks.ts";
+import type { ListedDelegation } from "./queries/list-delegations.ts";
+
+export type Rendering = {
+  version: RegistryVersion;
+  chainId: number;
+  wallet: Address;
+  hasDetails: boolean;
+  numbers: "number" | "string";
+};
+
+/** A delegation as JSON, written by hand: numbers of any length, as they are. */
+export const renderDelegation = (delegation: ListedDelegation, rendering: Rendering): string => {
+  const { version, chainId, wallet, hasDetails, numbers } = rendering;
+  const { type, other, contract, tokenId, position } = delegation;
+  const number = (digits: string) => (numbers === "string" ? `"${digits}"` : digits);
+
+  const isIncoming = position.direction === "incoming";
+  const vault = checksumAddress(isIncoming ? other : wallet);
+  const delegate = checksumAddress(isIncoming ? wallet : other);
+  const hasContract = type !== "ALL";
+  const hasToken = hasContract && type !== "CONTRACT" && type !== "ERC20";
+  const isBalance = type === "ERC20" || type === "ERC1155";
+  const standard = hasContract && type !== "CONTRACT" ? `"${type}"` : "null";
+
+  const fields = [
+    `"type":"${hasContract && type !== "CONTRACT" ? "TOKEN" : type}"`,
+    version === "v1" ? `"delegate":"${delegate}","vault":"${vault}"` : `"from":"${vault}","to":"${delegate}"`,
+    `"contract":${hasContract ? `"${checksumAddress(contract)}"` : "null"}`,
+    `"tokenId":${hasToken ? number(tokenId) : "null"}`,
+  ];
+  if (hasDetails) {
+    fields.push(`"direction":"${position.direction}"`, `"chainId":${chainId}`);
+    if (version === "v2") {
+      const amount = isBalance ? number(delegation.amount) : "null";
+      fields.push(`"rights":"${delegation.rights}"`, `"amount":${amount}`, `"tokenStandard":${standard}`);
+    }
+    fields.push(
+      `"blockNumber":${position.blockNumber}`,
+      `"blockTimestamp":${delegation.blockTimestamp}`,
+      `"transactionHash":"${delegation.transactionHash}"`,
+    );
+  }
+  return `{${fields.join(",")}}`;
+};

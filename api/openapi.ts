@@ -1,0 +1,25 @@
+import type { OpenAPIHono } from "@hono/zod-openapi";
+
+const DESCRIPTION = `May this hot wallet act for that cold wallet? Delegations in the v1 and v2 registries, on every network that is indexed here.
+
+A check answers with \`true\`, \`false\` or the digits of a balance, and nothing else. Every answer says at which block it is true. What cannot be answered is never \`false\` and never \`[]\`: it is a problem document (RFC 9457).`;
+
+/** The OpenAPI document of the routes that an app has by now. */
+export const describeService = (app: OpenAPIHono, version: string) =>
+  app.getOpenAPI31Document({
+    openapi: "3.1.0",
+    info: {
+      title: "Delegation registry",
+      version,
+      description: DESCRIPTION,
+      license: { name: "MIT" },
+    },
+    servers: [{ url: "/" }],
+    tags: [
+      { name: "v2", description: "The v2 registry: rights, and tokens by standard." },
+      { name: "v1", description: "The v1 registry." },
+      { name: "health", description: "For whoever runs the service." },
+    ],
+  });
+
+export type ServiceDescription = ReturnType<typeof describeService>;

@@ -1,0 +1,176 @@
+import { z } from "@hono/zod-openapi";
+import { type Address, type Hex, maxUint256, stringToHex } from "viem";
+import { FULL_RIGHTS } from "../registry/delegation.ts";
+
+// What a request may say. Each parameter is written down once: it validates the request and describes
+// itself in the OpenAPI document.
+
+/** A parameter of a request: a text that is read as a value. */
+export type Parameter<Value> = {
+  in: "path" | "query";
+  /** Other names that it goes by. */
+  synonyms: readonly string[];
+  schema: z.ZodType<Value, string>;
+  /** The value where it is not given; without it, it has to be. */
+  default?: Value;
+  /** Whether it may be given only once, even with the same value. */
+  isSingle?: boolean;
+};
+
+/** The parameters that are read as these values. */
+export type ParametersOf<Values> = { [Name in keyof Values]: Parameter<Values[Name]> };
+
+const HEX = /^0x[0-9a-f]*$/i;
+
+const addressText = z
+  .string()
+  .regex(/^0x[0-9a-f]{40}$/i, { error: "must be 0x and 40 hex digits" })
+  .transform((value) => value.toLowerCase() as Address);
+
+const address = (description: string, example: Address) =>
+  addressText.openapi({ type: "string", pattern: "^0x[0-9a-fA-F]{40}$", description, example });
+
+type Names = { synonym?: string };
+
+export const wallet: Parameter<Address> = {
+  in: "path",
+  synonyms: [],
+  schema: address(
+    "The wallet whose delegations are listed, in any letter case.",
+    "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266",
+  ),
+};
+
+export const hotWallet = ({ synonym }: Names = {}): Parameter<Address> => ({
+  in: "query",
+  synonyms: synonym ? [synonym] : [],
+  schema: address(
+    `The hot wallet, which acts for the cold one.${synonym ? ` \`${synonym}\` is another name for it.` : ""}`,
+    "0x70997970C51812dc3A010C7d01b50e0d17dc79C8",
+  ),
+});
+
+export const coldWallet = ({ synonym }: Names = {}): Parameter<Address> => ({
+  in: "query",
+  synonyms: synonym ? [synonym] : [],
+  schema: address(
+    `The cold wallet, which issued the delegation.${synonym ? ` \`${synonym}\` is another name for it.` : ""}`,
+    "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266",
+  ),
+});
+
+export const contract: Parameter<Address> = {
+  in: "query",
+  synonyms: [],
+  schema: address("The contract.", "0xBC4CA0EdA7647A8aB7C2061c2E118A18a936f13D"),
+};
+
+const tokenIdMessage = "must be a whole number from 0 to 2^256-1, in decimal or 0x hex digits";
+
+export const tokenId: Parameter<bigint> = {
+  in: "query",
+  synonyms: [],
+  schema: z
+    .string()
+    .regex(/^(\d+|0x[0-9a-f]+)$/i, { error: tokenIdMessage, abort: true })
+    .transform((value) => BigInt(value))
+    .refine((value) => value <= maxUint256, { error: tokenIdMessage })
+    .openapi({
+      type: "string",
+      pattern: "^([0-9]+|0x[0-9a-fA-F]+)$",
+      description: "The token id, any uint256, in decimal or `0x` hex.",
+      example: "8520",
+    }),
+};
+
+export const rights: Parameter<Hex> = {
+  in: "query",
+  synonyms: [],
+  default: FULL_RIGHTS,
+  schema: z
+    .string()
+    .transform((value, context): Hex => {
+      if (value === "" || /^0x0*$/i.test(value)) {
+        if (value.length <= 2 || value.length === 66) return FULL_RIGHTS;
+      } else if (HEX.test(value) && value.length === 66) {
+        return value.toLowerCase() as Hex;
+      } else if (!/^0x/i.test(value) && Buffer.byteLength(value) <= 31) {
+        return stringToHex(value, { size: 32 });
+      }
+      context.addIssue({ code: "custom", message: "must be 0x and 64 hex digits, or a text of at most 31 bytes" });
+      return z.NEVER;
+    })
+    .openapi({
+      type: "string",
+      description:
+        "The rights that are needed: bytes32 (`0x` and 64 hex digits), or a text of at most 31 bytes, which is padded to bytes32. A delegation with full rights satisfies any. Without it, only full rights count.",
+      example: "0x61697264726f7000000000000000000000000000000000000000000000000000",
+    }),
+};
+
+export const chainId: Parameter<number> = {
+  in: "query",
+  synonyms: [],
+  default: 1,
+  isSingle: true,
+  schema: z
+    .string()
+    .regex(/^\d{1,15}$/, { error: "must be a chain id in decimal digits" })
+    .transform(Number)
+    .openapi({ type: "integer", minimum: 1, default: 1, description: "The network.", example: 1 }),
+};
+
+export const numbers: Parameter<"number" | "string"> = {
+  in: "query",
+  synonyms: [],
+  default: "number",
+  schema: z.enum(["number", "string"], { error: 'must be "number" or "string"' }).openapi({
+    type: "string",
+    enum: ["number", "string"],
+    default: "number",
+    description:
+      "How balances and token ids are written: as JSON numbers of any length, or as JSON strings for clients that cannot read big integers.",
+  }),
+};
+
+export const details: Parameter<boolean> = {
+  in: "query",
+  synonyms: [],
+  default: false,
+  schema: z
+    .enum(["true", "false"], { error: 'must be "true" or "false"' })
+    .transform((value) => value === "true")
+    .openapi({
+      type: "boolean",
+      default: false,
+      description: "Adds direction, chain, rights, amount, token standard, and the event that made it active.",
+    }),
+};
+
+export const MAX_LIMIT = 1000;
+
+export const limit: Parameter<number | null> = {
+  in: "query",
+  synonyms: [],
+  default: null,
+  schema: z
+    .string()
+    .regex(/^\d{1,4}$/, { error: `must be a whole number from 1 to ${MAX_LIMIT}`, abort: true })
+    .transform(Number)
+    .refine((value) => value >= 1 && value <= MAX_LIMIT, { error: `must be a whole number from 1 to ${MAX_LIMIT}` })
+    .openapi({
+      type: "integer",
+      minimum: 1,
+      maximum: MAX_LIMIT,
+      description: "Delegations per page. Without it the whole list is sent.",
+    }),
+};
+
+export const cursor: Parameter<string | null> = {
+  in: "query",
+  synonyms: [],
+  default: null,
+  schema: z
+    .string()
+    .openapi({ type: "string", description: "Where the page starts: from the `Link` header of the one before it." }),
+};

@@ -1,0 +1,73 @@
+/** What can go wrong with a request. The name is the end of the problem's `type`: /docs#problem-<name> tells more. */
+export const PROBLEMS = {
+  "bad-parameter": { status: 400, title: "Bad parameter" },
+  "bad-request": { status: 400, title: "Not an HTTP request" },
+  "unknown-key": { status: 401, title: "Unknown API key" },
+  "not-found": { status: 404, title: "Nothing here" },
+  "method-not-allowed": { status: 405, title: "Method not allowed" },
+  "request-timeout": { status: 408, title: "Request too slow" },
+  "url-too-long": { status: 414, title: "URL too long" },
+  "headers-too-large": { status: 431, title: "Headers too large" },
+  "internal-error": { status: 500, title: "Unexpected error" },
+  "not-indexed": { status: 503, title: "Not indexed yet" },
+  "stale-index": { status: 503, title: "Index behind its chain" },
+  "database-unavailable": { status: 503, title: "Database unavailable" },
+  overloaded: { status: 503, title: "Overloaded" },
+} as const;
+
+export type ProblemName = keyof typeof PROBLEMS;
+
+export type ParameterError = { parameter: string; message: string };
+
+type Extras = {
+  headers?: Record<string, string>;
+  /** For a 400: every parameter that is bad. */
+  errors?: readonly ParameterError[];
+};
+
+/** The one error that a request can end with: thrown anywhere, answered in one place. */
+export class Problem extends Error {
+  override name = "Problem";
+  readonly problem: ProblemName;
+  readonly extras: Extras;
+
+  constructor(problem: ProblemName, detail: string, extras: Extras = {}) {
+    super(detail);
+    this.problem = problem;
+    this.extras = extras;
+  }
+
+  get status() {
+    return PROBLEMS[this.problem].status;
+  }
+}
+
+/** A problem document (RFC 9457) and the headers that go with it. */
+export const problemDocument = ({ problem, message, extras }: Problem) => {
+  const { status, title } = PROBLEMS[problem];
+  const body = {
+    type: `/docs#problem-${problem}`,
+    title,
+    status,
+    detail: message,
+    ...(extras.errors && { errors: extras.errors }),
+  };
+  const headers = {
+    "Content-Type": "application/problem+json",
+    "Cache-Control": "no-store",
+    ...extras.headers,
+  };
+  return { status, headers, body: JSON.stringify(body) };
+};
+
+export const problemResponse = (problem: Problem): Response => {
+  const { status, headers, body } = problemDocument(problem);
+  return new Response(body, { status, headers });
+};
+
+/** Nothing is known of a chain, yet: that is neither `false` nor `[]`. */
+export const notIndexed = (detail: string) =>
+  new Problem("not-indexed", detail, { headers: { "Retry-After": String(INDEXING_SECONDS) } });
+
+/** When to ask again about a chain that is not indexed, or not up to date. */
+export const INDEXING_SECONDS = 10;

@@ -1,0 +1,18 @@
+import { join } from "node:path";
+import type { Writable } from "node:stream";
+import { type Child, startNode } from "../stack/child.ts";
+import type { ApiSettings } from "./settings.ts";
+
+/** The API as a process of its own beside this one, for a stack on one machine. */
+export const startApiProcess = (settings: ApiSettings, databaseUrl: string, output?: Writable): Child =>
+  startNode(join(import.meta.dirname, "main.ts"), [], {
+    output,
+    env: {
+      ...process.env,
+      DATABASE_URL: databaseUrl,
+      INDEX_SCHEMAS: settings.shards.join(),
+      HOST: settings.host,
+      PORT: String(settings.port),
+      LOG_LEVEL: settings.logLevel,
+    },
+  });

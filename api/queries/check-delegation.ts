@@ -1,0 +1,107 @@
+import { type Address, type Hex, maxUint256 } from "viem";
+import { FULL_RIGHTS, NO_CONTRACT, NO_TOKEN } from "../../registry/delegation.ts";
+import type { RegistryVersion } from "../../registry/networks.ts";
+import { Batch } from "../batch.ts";
+import type { Database } from "../database.ts";
+import { type Freshness, freshnessColumns, readFreshness } from "./freshness.ts";
+
+/** May `delegate` act for `vault`? What a check does not ask about is zero, as in a delegation's key. */
+export type Question = {
+  chainId: number;
+  vault: Address;
+  delegate: Address;
+  contract: Address;
+  tokenId: bigint;
+  rights: Hex;
+};
+
+/** In the words of the response: true, false, or the digits of a balance. */
+export type Answer = { value: string; freshness: Freshness | null };
+
+export const CHECKS = {
+  v1: ["all", "contract", "token"],
+  v2: ["all", "contract", "erc721", "erc20", "erc1155"],
+} as const satisfies Record<RegistryVersion, readonly string[]>;
+
+export type Check = (typeof CHECKS)[RegistryVersion][number];
+
+/**
+ * A delegation of exactly this scope. One probe of the primary key, however many delegations the two
+ * wallets have. In v2, full rights count for any rights that are asked for.
+ */
+const delegation = (schema: string, version: RegistryVersion, type: string, contract: string, tokenId: string) =>
+  `from "${schema}".delegation_${version} d
+   where d.chain_id = q.chain_id and d.vault = q.vault and d.delegate = q.delegate
+     and d.type = '${type}' and d.contract = ${contract} and d.token_id = ${tokenId}
+     ${version === "v2" ? `and d.rights = any (array['${FULL_RIGHTS}', q.rights])` : ""}`;
+
+/** The registry's rule for a check: a broader delegation satisfies a narrower one. */
+const answerTo = (schema: string, version: RegistryVersion, check: Check): string => {
+  const held = (type: string, contract: string, tokenId: string) =>
+    `exists (select ${delegation(schema, version, type, contract, tokenId)})`;
+  const all = held("ALL", `'${NO_CONTRACT}'`, `${NO_TOKEN}`);
+  const contract = `${all} or ${held("CONTRACT", "q.contract", `${NO_TOKEN}`)}`;
+  const balance = (type: string, tokenId: string) =>
+    `case when ${contract} then ${maxUint256}
+     else coalesce((select max(d.amount) ${delegation(schema, version, type, "q.contract", tokenId)}), 0) end`;
+
+  switch (check) {
+    case "all":
+      return all;
+    case "contract":
+      return contract;
+    case "token":
+      return `${contract} or ${held("TOKEN", "q.contract", "q.token_id")}`;
+    case "erc721":
+      return `${contract} or ${held("ERC721", "q.contract", "q.token_id")}`;
+    case "erc20":
+      return balance("ERC20", `${NO_TOKEN}`);
+    case "erc1155":
+      return balance("ERC1155", "q.token_id");
+  }
+};
+
+/** The statement that answers any number of questions of one kind, in their order. */
+export const checkStatement = (schema: string, version: RegistryVersion, check: Check) => ({
+  name: `${schema} ${version} ${check}`,
+  // The tables in the order in which a reorg locks them.
+  text: `
+    select answer.value, ${freshnessColumns("block")}
+    from unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::numeric[], $6::text[]) with ordinality
+      as q (chain_id, vault, delegate, contract, token_id, rights, position)
+    cross join lateral (select (${answerTo(schema, version, check)})::text as value) answer
+    left join "${schema}".indexed_block block on block.chain_id = q.chain_id
+    order by q.position`,
+});
+
+export const checkValues = (questions: readonly Question[]): unknown[] => [
+  questions.map(({ chainId }) => chainId),
+  questions.map(({ vault }) => vault),
+  questions.map(({ delegate }) => delegate),
+  questions.map(({ contract }) => contract),
+  questions.map(({ tokenId }) => tokenId.toString()),
+  questions.map(({ rights }) => rights),
+];
+
+/** Answers checks from the shards of a database. */
+export class DelegationChecks {
+  readonly #database: Database;
+  readonly #batches = new Map<string, Batch<Question, Answer>>();
+
+  constructor(database: Database) {
+    this.#database = database;
+  }
+
+  answer(schema: string, version: RegistryVersion, check: Check, question: Question): Promise<Answer> {
+    const statement = checkStatement(schema, version, check);
+    let batch = this.#batches.get(statement.name);
+    if (!batch) {
+      batch = new Batch(async (questions) => {
+        const rows = await this.#database.query({ ...statement, values: checkValues(questions) });
+        return rows.map(([value, ...block]) => ({ value: String(value), freshness: readFreshness(block) }));
+      });
+      this.#batches.set(statement.name, batch);
+    }
+    return batch.answer(question);
+  }
+}

@@ -1,0 +1,136 @@
+import { type OpenAPIHono, z } from "@hono/zod-openapi";
+import { maxUint256 } from "viem";
+import { FULL_RIGHTS, NO_CONTRACT, NO_TOKEN } from "../../registry/delegation.ts";
+import type { RegistryVersion } from "../../registry/networks.ts";
+import { answerHeaders, checkChain, type Source } from "../answering.ts";
+import { addOperation } from "../operation.ts";
+import {
+  chainId,
+  coldWallet,
+  contract,
+  hotWallet,
+  numbers,
+  type ParametersOf,
+  rights,
+  tokenId,
+} from "../parameters.ts";
+import { type Check, DelegationChecks, type Question } from "../queries/check-delegation.ts";
+import { answers } from "./responses.ts";
+
+const ENTIRE_WALLET = { contract: NO_CONTRACT, tokenId: NO_TOKEN, rights: FULL_RIGHTS };
+
+const v1Wallets = { delegate: hotWallet(), vault: coldWallet() };
+const v2Wallets = { to: hotWallet({ synonym: "delegate" }), from: coldWallet({ synonym: "vault" }) };
+const v2TokenWallets = { delegate: hotWallet({ synonym: "to" }), vault: coldWallet({ synonym: "from" }) };
+
+type Definition<Values> = {
+  version: RegistryVersion;
+  check: Check;
+  summary: string;
+  description: string;
+  parameters: ParametersOf<Values>;
+  question: (values: Values) => Omit<Question, "chainId">;
+};
+
+/** The eight checks. */
+export const addChecks = (app: OpenAPIHono, { database, shards }: Source): void => {
+  const checks = new DelegationChecks(database);
+
+  const add = <Values extends { chainId: number }>({ version, check, question, ...definition }: Definition<Values>) => {
+    const isBalance = check === "erc20" || check === "erc1155";
+    const schema = isBalance
+      ? z.union([z.bigint().openapi({ type: "integer", minimum: 0 }), z.string()]).openapi({
+          description: `The delegated balance: ${maxUint256} under a broader delegation, 0 without any.`,
+        })
+      : z.boolean();
+    addOperation(
+      app,
+      {
+        ...definition,
+        path: `/registry/${version}/check/${check}`,
+        operationId: `${version}Check${check[0]?.toUpperCase()}${check.slice(1)}`,
+        tag: version,
+        check: checkChain(shards, version),
+        responses: answers("The answer, and nothing else.", schema, isBalance ? 250000 : true, {
+          hasKey: version === "v2",
+        }),
+      },
+      async (values, context) => {
+        const { chainId } = values;
+        const asked = { chainId, ...question(values) };
+        const { value, freshness } = await checks.answer(shards.schemaOf(chainId), version, check, asked);
+        const isText = isBalance && "numbers" in values && values.numbers === "string";
+        const headers = answerHeaders(shards.requireFresh(chainId, freshness));
+        return context.body(isText ? `"${value}"` : value, 200, headers);
+      },
+    );
+  };
+
+  add({
+    version: "v1",
+    check: "all",
+    summary: "May it act for the whole wallet?",
+    description: "True if the delegate may act for the entire vault.",
+    parameters: { ...v1Wallets, chainId },
+    question: ({ delegate, vault }) => ({ ...ENTIRE_WALLET, delegate, vault }),
+  });
+  add({
+    version: "v1",
+    check: "contract",
+    summary: "May it act for a contract?",
+    description: "True if the delegate may act for this contract, or for the entire vault.",
+    parameters: { ...v1Wallets, contract, chainId },
+    question: ({ delegate, vault, contract }) => ({ ...ENTIRE_WALLET, delegate, vault, contract }),
+  });
+  add({
+    version: "v1",
+    check: "token",
+    summary: "May it act for a token?",
+    description: "True if the delegate may act for this token, for its contract, or for the entire vault.",
+    parameters: { ...v1Wallets, contract, tokenId, chainId },
+    question: ({ delegate, vault, contract, tokenId }) => ({ ...ENTIRE_WALLET, delegate, vault, contract, tokenId }),
+  });
+
+  add({
+    version: "v2",
+    check: "all",
+    summary: "May it act for the whole wallet?",
+    description: "True if `to` may act for the entire wallet `from`.",
+    parameters: { ...v2Wallets, rights, chainId },
+    question: ({ to, from, rights }) => ({ ...ENTIRE_WALLET, delegate: to, vault: from, rights }),
+  });
+  add({
+    version: "v2",
+    check: "contract",
+    summary: "May it act for a contract?",
+    description: "True if `to` may act for this contract, or for the entire wallet `from`.",
+    parameters: { ...v2Wallets, contract, rights, chainId },
+    question: ({ to, from, contract, rights }) => ({ ...ENTIRE_WALLET, delegate: to, vault: from, contract, rights }),
+  });
+  add({
+    version: "v2",
+    check: "erc721",
+    summary: "May it act for a token?",
+    description: "True if the delegate may act for this ERC721 token, for its contract, or for the entire wallet.",
+    parameters: { ...v2TokenWallets, contract, tokenId, rights, chainId },
+    question: ({ chainId: _, ...values }) => values,
+  });
+  add({
+    version: "v2",
+    check: "erc1155",
+    summary: "How much of an ERC1155 token is delegated?",
+    description:
+      "The delegated balance of this token: 2^256-1 if the delegate may act for its contract or for the entire wallet, 0 if there is no delegation.",
+    parameters: { ...v2TokenWallets, contract, tokenId, rights, chainId, numbers },
+    question: ({ chainId: _, numbers: __, ...values }) => values,
+  });
+  add({
+    version: "v2",
+    check: "erc20",
+    summary: "How much of an ERC20 token is delegated?",
+    description:
+      "The delegated balance of this token: 2^256-1 if the delegate may act for its contract or for the entire wallet, 0 if there is no delegation.",
+    parameters: { ...v2TokenWallets, contract, rights, chainId, numbers },
+    question: ({ delegate, vault, contract, rights }) => ({ ...ENTIRE_WALLET, delegate, vault, contract, rights }),
+  });
+};

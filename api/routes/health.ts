@@ -1,0 +1,113 @@
+import { createRoute, type OpenAPIHono, type RouteConfig, z } from "@hono/zod-openapi";
+import { networks } from "../../registry/networks.ts";
+import { Problem } from "../problem.ts";
+import { lagSeconds, type Shards } from "../shards.ts";
+
+const ChainSchema = z
+  .object({
+    chainId: z.int(),
+    name: z.string(),
+    shard: z.string().openapi({ description: "The schema that answers for it." }),
+    ready: z.boolean(),
+    reason: z.string().nullable().openapi({ description: "Why it is not answered for; null where it is." }),
+    indexedBlock: z.int().nullable().openapi({ description: "The newest block that answers include." }),
+    indexedBlockTimestamp: z.int().nullable(),
+    finalizedBlock: z
+      .int()
+      .nullable()
+      .openapi({ description: "The newest indexed block that can no longer be undone." }),
+    reachedBlock: z.int().openapi({ description: "How far the index has come; behind the chain while it catches up." }),
+    newestBlock: z.int().openapi({ description: "The chain's own newest block, as the indexer last saw it." }),
+    newestBlockTimestamp: z.int(),
+    lagSeconds: z.int().nullable().openapi({ description: "How old the newest indexed block is." }),
+  })
+  .openapi("ChainStatus");
+
+const StatusSchema = z
+  .object({
+    version: z.string(),
+    startedAt: z.iso.datetime(),
+    database: z.enum(["reachable", "out of reach"]),
+    missingShards: z.array(z.string()).openapi({ description: "Shards that have not said what they index." }),
+    chains: z.array(ChainSchema),
+  })
+  .openapi("Status");
+
+type Status = z.infer<typeof StatusSchema>;
+
+export type Build = { version: string; startedAt: Date };
+
+/** For whoever runs the service: is it alive, can it answer, and if not, why. */
+export const addHealth = (app: OpenAPIHono, shards: Shards, build: Build): void => {
+  const add = (
+    path: string,
+    summary: string,
+    description: string,
+    schema: z.ZodType,
+    others: RouteConfig["responses"] = {},
+  ) =>
+    app.openAPIRegistry.registerPath(
+      createRoute({
+        method: "get",
+        path,
+        operationId: path.slice(1),
+        tags: ["health"],
+        summary,
+        description,
+        responses: { 200: { description: "As it says.", content: { "application/json": { schema } } }, ...others },
+      }),
+    );
+
+  add("/health", "Is the process alive?", "Says nothing of the database.", z.object({ status: z.literal("ok") }));
+  app.get("/health", (context) => context.json({ status: "ok" }));
+
+  add("/ready", "Can every chain be answered for?", "For load balancers.", z.object({ status: z.literal("ready") }), {
+    503: { description: "A chain cannot be answered for; the problem document says which, and why." },
+  });
+  app.get("/ready", async (context) => {
+    await shards.refresh();
+    const reasons = [
+      ...shards.silent.map((name) => `Shard "${name}" has not started.`),
+      ...shards.states().flatMap(({ why }) => why ?? []),
+    ];
+    if (reasons.length > 0) {
+      throw new Problem("not-indexed", reasons.join(" "), { headers: { "Retry-After": "10" } });
+    }
+    return context.json({ status: "ready" });
+  });
+
+  add("/status", "The state of every chain", "How fresh each chain is, and why it is not answered for.", StatusSchema);
+  app.get("/status", async (context) => {
+    const isReachable = await shards.refresh().then(
+      () => true,
+      (error: unknown) => {
+        if (error instanceof Problem) return false;
+        throw error;
+      },
+    );
+    const status: Status = {
+      version: build.version,
+      startedAt: build.startedAt.toISOString(),
+      database: isReachable ? "reachable" : "out of reach",
+      missingShards: [...shards.silent],
+      chains: shards.states().map(({ chainId, shard, why, freshness, ...chain }) => ({
+        chainId,
+        name: networks.get(chainId)?.name ?? `chain ${chainId}`,
+        shard,
+        ready: isReachable && why === null,
+        reason: isReachable ? why : "The database is out of reach.",
+        indexedBlock: freshness && Number(freshness.indexedBlock),
+        indexedBlockTimestamp: freshness && Number(freshness.indexedBlockTimestamp),
+        finalizedBlock: freshness && Number(freshness.finalizedBlock),
+        reachedBlock: Number(freshness?.indexedBlock ?? chain.reachedBlock),
+        newestBlock: Math.max(Number(chain.newestBlock), Number(freshness?.indexedBlock ?? 0)),
+        newestBlockTimestamp: Math.max(
+          Number(chain.newestBlockTimestamp),
+          Number(freshness?.indexedBlockTimestamp ?? 0),
+        ),
+        lagSeconds: freshness && lagSeconds(freshness.indexedBlockTimestamp),
+      })),
+    };
+    return context.json(status, 200, { "Cache-Control": "no-store" });
+  });
+};

@@ -1,0 +1,71 @@
+import { createServer, type Server } from "node:http";
+import type { AddressInfo, Socket } from "node:net";
+import { getRequestListener } from "@hono/node-server";
+import { Problem, problemDocument, problemResponse } from "./problem.ts";
+
+const LARGEST_HEADERS = 8192;
+/** How long what is under way may take when the server is asked to end. */
+const GRACE_MS = 20_000;
+
+export type RunningServer = {
+  port: number;
+  /** Accepts nothing more, finishes what is under way, and ends. */
+  stop: () => Promise<void>;
+};
+
+type Fetch = Parameters<typeof getRequestListener>[0];
+
+/** Serves an app over HTTP. */
+export const startServer = async (fetch: Fetch, host: string, port: number): Promise<RunningServer> => {
+  const server = createServer(
+    {
+      maxHeaderSize: LARGEST_HEADERS,
+      headersTimeout: 10_000,
+      requestTimeout: 15_000,
+      // Longer than proxies keep an idle connection: it is theirs to close.
+      keepAliveTimeout: 75_000,
+    },
+    getRequestListener(fetch, { errorHandler: () => problemResponse(notHttp()) }),
+  );
+  server.on("clientError", refuse);
+  await listen(server, host, port);
+
+  const { port: actualPort } = server.address() as AddressInfo;
+  return { port: actualPort, stop: () => stop(server) };
+};
+
+const notHttp = () => new Problem("bad-request", "This request cannot be read.");
+
+/** Answers a request that could not be read. */
+const refuse = (error: NodeJS.ErrnoException, socket: Socket) => {
+  if (error.code === "ECONNRESET" || !socket.writable) {
+    socket.destroy();
+    return;
+  }
+  const problem =
+    error.code === "HPE_HEADER_OVERFLOW"
+      ? new Problem("headers-too-large", `URL and headers may have ${LARGEST_HEADERS} bytes together.`)
+      : error.code === "ERR_HTTP_REQUEST_TIMEOUT"
+        ? new Problem("request-timeout", "The request did not arrive in time.")
+        : notHttp();
+  const { status, headers, body } = problemDocument(problem);
+  const lines = Object.entries({ ...headers, "Content-Length": Buffer.byteLength(body), Connection: "close" });
+  const head = lines.map(([name, value]) => `${name}: ${value}`).join("\r\n");
+  socket.end(`HTTP/1.1 ${status} ${problem.problem}\r\n${head}\r\n\r\n${body}`);
+};
+
+const listen = (server: Server, host: string, port: number) =>
+  new Promise<void>((resolve, reject) => {
+    server.once("error", reject);
+    server.listen(port, host, resolve);
+  });
+
+const stop = async (server: Server): Promise<void> => {
+  const closed = new Promise<void>((resolve) => server.close(() => resolve()));
+  // A connection that has just been answered would stay open for the next request.
+  const closeIdle = setInterval(() => server.closeIdleConnections(), 50);
+  const giveUp = setTimeout(() => server.closeAllConnections(), GRACE_MS);
+  await closed;
+  clearInterval(closeIdle);
+  clearTimeout(giveUp);
+};

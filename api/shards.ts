@@ -1,0 +1,130 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import type { Logger } from "pino";
+import { networks, type RegistryVersion } from "../registry/networks.ts";
+import type { Database } from "./database.ts";
+import { INDEXING_SECONDS, notIndexed, Problem } from "./problem.ts";
+import type { Freshness } from "./queries/freshness.ts";
+import { readShards, type ShardChain } from "./queries/read-shards.ts";
+
+const REFRESH_MS = 2_000;
+
+/** A chain, and why it is not answered for; null where it is. */
+export type ChainState = ShardChain & { why: string | null };
+
+/** Which shard answers for which chain, and whether it can. */
+export class Shards {
+  readonly #database: Database;
+  readonly #names: readonly string[];
+  readonly #maxLagSeconds: number;
+  #chains: ReadonlyMap<number, ShardChain> = new Map();
+  #silent: readonly string[];
+
+  constructor(database: Database, names: readonly string[], maxLagSeconds: number) {
+    this.#database = database;
+    this.#names = names;
+    this.#maxLagSeconds = maxLagSeconds;
+    this.#silent = names;
+  }
+
+  /** Looks at the shards now, and again every two seconds until the signal is aborted. */
+  async watch(signal: AbortSignal, log: Logger): Promise<void> {
+    const look = async () => {
+      try {
+        await this.refresh();
+      } catch (error) {
+        // What is known stays known: whether it still holds, each answer finds out by itself.
+        if (!(error instanceof Problem)) log.error({ err: error }, "Cannot look at the shards");
+      }
+    };
+    await look();
+    const keepLooking = async () => {
+      while (!signal.aborted) {
+        await sleep(REFRESH_MS, undefined, { signal }).catch(() => {});
+        if (!signal.aborted) await look();
+      }
+    };
+    keepLooking();
+  }
+
+  async refresh(): Promise<void> {
+    const found = await readShards(this.#database, this.#names);
+    const inOrder = this.#names.flatMap((name) => found.filter(({ shard }) => shard === name));
+    // Two shards may have the same chain, as when it moves from one to the other.
+    const rank = ({ freshness, isServed }: ShardChain) => (freshness ? 0 : isServed ? 1 : 2);
+    const chains = new Map<number, ShardChain>();
+    for (const chain of inOrder.toSorted((a, b) => rank(a) - rank(b))) {
+      if (!chains.has(chain.chainId)) chains.set(chain.chainId, chain);
+    }
+    this.#chains = chains;
+    this.#silent = this.#names.filter((name) => !found.some(({ shard }) => shard === name));
+  }
+
+  /** The shards that have not said what they index. */
+  get silent(): readonly string[] {
+    return this.#silent;
+  }
+
+  /** Every chain, in the order of their ids, with whether it is answered for. */
+  states(): ChainState[] {
+    return [...this.#chains.values()]
+      .toSorted((a, b) => a.chainId - b.chainId)
+      .map((chain) => ({ ...chain, why: this.#whyNot(chain, chain.freshness)?.message ?? null }));
+  }
+
+  /** Why a chain is not known here, if it is not; for a chain that may yet turn up, null. */
+  refuse(version: RegistryVersion, chainId: number): string | null {
+    const network = networks.get(chainId);
+    if (this.#chains.has(chainId)) {
+      if (!network || network[version]) return null;
+      return `has no ${version} registry on ${network.name}; ${version} is indexed here on ${this.#list(version)}`;
+    }
+    if (network?.[version] && this.#silent.length > 0) return null;
+    return `names a network that is not indexed here; indexed are ${this.#list(version)}`;
+  }
+
+  #list(version: RegistryVersion): string {
+    const known = [...this.#chains.keys()]
+      .filter((chainId) => networks.get(chainId)?.[version])
+      .sort((a, b) => a - b)
+      .map((chainId) => `${chainId} (${networks.get(chainId)?.name})`);
+    return known.length > 0 ? known.join(", ") : "none yet";
+  }
+
+  /** The schema to ask about a chain. Throws a Problem where there is none. */
+  schemaOf(chainId: number): string {
+    const chain = this.#chains.get(chainId);
+    if (chain?.isServed) return chain.shard;
+    throw this.#whyNot(chain, null) ?? notIndexed(this.#missing());
+  }
+
+  /** Refuses an answer that could be wrong. */
+  requireFresh(chainId: number, freshness: Freshness | null): Freshness {
+    const problem = this.#whyNot(this.#chains.get(chainId), freshness);
+    if (problem) throw problem;
+    if (!freshness) throw notIndexed(this.#missing());
+    return freshness;
+  }
+
+  #missing(): string {
+    return `This chain is not indexed yet: shard ${this.#silent.map((name) => `"${name}"`).join(", ")} has not started.`;
+  }
+
+  #whyNot(chain: ShardChain | undefined, freshness: Freshness | null): Problem | null {
+    if (!chain) return null;
+    const name = `Chain ${chain.chainId} (${networks.get(chain.chainId)?.name})`;
+    if (!freshness) {
+      const progress = `its index has reached block ${chain.reachedBlock} of ${chain.newestBlock}`;
+      return notIndexed(`${name} is still being indexed: ${progress}.`);
+    }
+    const lag = lagSeconds(freshness.indexedBlockTimestamp);
+    if (lag <= this.#maxLagSeconds) return null;
+    return new Problem(
+      "stale-index",
+      `${name} is indexed up to block ${freshness.indexedBlock} only, which is ${lag} s old; here at most ${this.#maxLagSeconds} s are taken for current.`,
+      { headers: { "Retry-After": String(INDEXING_SECONDS) } },
+    );
+  }
+}
+
+/** How old a block is. */
+export const lagSeconds = (timestamp: string): number => Math.max(0, Math.floor(Date.now() / 1000) - Number(timestamp));

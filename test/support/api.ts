@@ -1,0 +1,124 @@
+import { join } from "node:path";
+import { PassThrough } from "node:stream";
+import pg from "pg";
+import { inject, onTestFinished } from "vitest";
+import { compileContracts } from "../../sandbox/contracts.ts";
+import { sendSamples } from "../../sandbox/samples.ts";
+import { startNode } from "../../stack/child.ts";
+import { findFreePort } from "../../stack/ports.ts";
+import { startIndexerProcess } from "./indexer-process.ts";
+import { createDatabase, launchChain, until } from "./setup.ts";
+
+/** The sandbox's wallets and contracts, as the samples use them. */
+export const VAULT = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266";
+export const HOT = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8";
+export const FRIEND = "0x3C44CdDdB6a900fa2b585dd299e03d12FA4293BC";
+export const GUEST = "0x90F79bf6EB2c4f870365E785982E1f101E93b906";
+export const GONE = "0x15d34AAf54267DB7D7c367839AAf71A00a2C6A65";
+export const OTHER = "0x976EA74026E726554dB657fA54763abd0C3a0aa9";
+export const NFT = "0xBC4CA0EdA7647A8aB7C2061c2E118A18a936f13D";
+export const COIN = "0xA0b86991c6218b36c1d19D4a2e9Eb0cE3606eB48";
+export const AIRDROP = "0x61697264726f7000000000000000000000000000000000000000000000000000";
+
+const DAY = 86_400;
+
+type ApiOptions = { databaseUrl: string; env?: NodeJS.ProcessEnv };
+
+/** `npm run api`, until the test is over. */
+export const startApi = async (options: ApiOptions) => {
+  const api = await launchApi(options);
+  onTestFinished(() => api.stop());
+  return api;
+};
+
+/** The same for several tests of a file: who asks for it stops it. */
+export const launchApi = async ({ databaseUrl, env = {} }: ApiOptions) => {
+  const port = await findFreePort();
+  const lines: string[] = [];
+  const output = new PassThrough();
+  output.on("data", (chunk: Buffer) => lines.push(chunk.toString()));
+  const child = startNode(join(import.meta.dirname, "../../api/main.ts"), [], {
+    output,
+    env: {
+      PATH: process.env.PATH,
+      HOME: process.env.HOME,
+      DATABASE_URL: databaseUrl,
+      HOST: "127.0.0.1",
+      PORT: String(port),
+      ...env,
+    },
+  });
+  const url = `http://127.0.0.1:${port}`;
+  const ended = child.exited.then(() => {
+    throw new Error(`The API ended:\n${lines.join("")}`);
+  });
+  const isUp = until("the API listens", () =>
+    fetch(`${url}/health`).then(
+      ({ ok }) => ok,
+      () => false,
+    ),
+  );
+  ended.catch(() => {});
+  await Promise.race([isUp, ended]);
+  return {
+    ...child,
+    port,
+    url,
+    get: (path: string, init?: RequestInit) => fetch(`${url}${path}`, init),
+    /** All that it has printed. */
+    output: () => lines.join(""),
+  };
+};
+
+export type Api = Awaited<ReturnType<typeof launchApi>>;
+
+const SAMPLE_CHAINS = [1, 137];
+
+/**
+ * A database with an index of the sandbox's samples on chains 1 and 137, as an indexer left it. It is
+ * indexed once for all tests, and copied.
+ */
+export const createSampleDatabase = async (): Promise<string> => {
+  const url = new URL(inject("postgresUrl"));
+  const client = new pg.Client(url.href);
+  await client.connect();
+  try {
+    // One test file makes it, the others wait.
+    await client.query("select pg_advisory_lock(1)");
+    const { rows } = await client.query("select 1 from pg_database where datname = 'sample'");
+    if (rows.length === 0) await indexSamples(client, url);
+    const name = `sample_${process.pid}_${Date.now()}`;
+    await client.query(`create database ${name} template sample`);
+    url.pathname = `/${name}`;
+    return url.href;
+  } finally {
+    await client.end();
+  }
+};
+
+const indexSamples = async (admin: pg.Client, serverUrl: URL): Promise<void> => {
+  const databaseUrl = await createDatabase();
+  const code = await compileContracts();
+  const chains = await Promise.all(SAMPLE_CHAINS.map((chainId) => launchChain(chainId)));
+  try {
+    for (const chain of chains) await sendSamples(chain, code);
+    const indexer = await startIndexerProcess({ databaseUrl, chains });
+    const client = new pg.Client(databaseUrl);
+    await client.connect();
+    await until("the samples are indexed", async () => {
+      const { rows } = await client.query("select 1 from registry.indexed_block").catch(() => ({ rows: [] }));
+      return rows.length === SAMPLE_CHAINS.length;
+    });
+    await indexer.stop();
+    await client.end();
+  } finally {
+    for (const chain of chains) await chain.stop();
+  }
+  const name = new URL(databaseUrl).pathname.slice(1);
+  await admin.query(`alter database ${name} rename to sample`);
+  serverUrl.pathname = "/sample";
+};
+
+/** `npm run api` over the samples, for the tests of a file. Its answers stay fresh enough for a day. */
+export const launchSampleApi = async (env: NodeJS.ProcessEnv = {}): Promise<Api> =>
+  launchApi({ databaseUrl: await createSampleDatabase(), env: { MAX_INDEX_LAG_SECONDS: String(DAY), ...env } });
