@@ -21,7 +21,7 @@ export const decodeCursor = (cursor: string, list: List): Position | null => {
   if (!direction || !blockNumber || !logIndex) return null;
   return {
     direction: direction === "incoming" ? "incoming" : "outgoing",
-    blockNumber: BigInt(blockNumber),
-    logIndex: Number(logIndex),
+    blockNumber,
+    logIndex,
   };
 };

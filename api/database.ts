@@ -8,10 +8,15 @@ const CONNECTIONS = 10;
 /** Long lists that are being read at the same time. */
 const CURSORS = 4;
 
-const STATEMENT_TIMEOUT_MS = 1_500;
+/** When Postgres gives a statement up, by itself. */
+const STATEMENT_TIMEOUT_MS = 1_200;
 const CURSOR_TIMEOUT_MS = 20_000;
-/** Everything ends by then: who asked is told that the database does not answer. */
-const DEADLINE_MS = 1_900;
+/** A server that has not even done that by then does not answer any more. */
+const SILENCE_MS = 200;
+/** How long to wait for a connection, a new one or one that others use. */
+const CONNECT_TIMEOUT_MS = 1_500;
+/** Whoever asked is told something by then. */
+const DEADLINE_MS = 1_600;
 const PROBE_MS = 500;
 
 const RETRY_AFTER_SECONDS = "2";
@@ -20,7 +25,7 @@ const RETRY_AFTER_SECONDS = "2";
  * Each statement has one plan, whatever the values: an answer costs the same for every wallet. Without
  * statistics, right after a backfill, Postgres might prefer to scan a table.
  */
-const PLANNING = "-c plan_cache_mode=force_generic_plan -c enable_seqscan=off -c jit=off";
+export const PLANNING = "-c plan_cache_mode=force_generic_plan -c enable_seqscan=off -c jit=off";
 
 /** What Postgres says when two transactions wait for each other, or when a view was changed under a prepared statement. */
 const DEADLOCK = "40P01";
@@ -53,11 +58,7 @@ export class Database {
   /** Runs a prepared statement. The rows are arrays; numbers in them are digits. */
   async query(query: Query): Promise<Row[]> {
     if (this.#lost) throw unavailable();
-    try {
-      return await within(DEADLINE_MS, this.#runTwice(query));
-    } catch (error) {
-      throw this.#explain(error);
-    }
+    return within(DEADLINE_MS, this.#runTwice(query));
   }
 
   /**
@@ -89,9 +90,9 @@ export class Database {
       max,
       options: PLANNING,
       keepAlive: true,
-      connectionTimeoutMillis: STATEMENT_TIMEOUT_MS,
+      connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
       statement_timeout: statementTimeoutMs,
-      query_timeout: statementTimeoutMs + DEADLINE_MS - STATEMENT_TIMEOUT_MS,
+      query_timeout: statementTimeoutMs + SILENCE_MS,
     });
     // A connection that fails while idle is replaced when one is needed.
     pool.on("error", (error) => this.#log.debug({ err: error }, "Lost an idle database connection"));
@@ -103,8 +104,10 @@ export class Database {
       return await this.#run(query);
     } catch (error) {
       // A reorg or a switch of views came in between: once more, and it is through.
-      if (![DEADLOCK, CHANGED_UNDER_PLAN].includes(codeOf(error) ?? "")) throw error;
-      return this.#run(query);
+      if (![DEADLOCK, CHANGED_UNDER_PLAN].includes(codeOf(error) ?? "")) throw this.#explain(error);
+      return this.#run(query).catch((error) => {
+        throw this.#explain(error);
+      });
     }
   }
 
@@ -129,6 +132,7 @@ export class Database {
       return overloaded("The answer took too long to find. Try again in a moment; for a long list, use limit.");
     }
     if (code === UNDEFINED_TABLE || code === UNDEFINED_SCHEMA) return notIndexed("There is no index yet.");
+    if (this.#lost) return unavailable();
     if (error instanceof Error && error.message === POOL_TIMED_OUT) {
       return overloaded("Too many answers are being looked up. Try again in a moment.");
     }
@@ -161,8 +165,8 @@ export class Database {
     const client = new pg.Client({
       connectionString: this.#url,
       application_name: "api",
-      connectionTimeoutMillis: STATEMENT_TIMEOUT_MS,
-      query_timeout: STATEMENT_TIMEOUT_MS,
+      connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
+      query_timeout: CONNECT_TIMEOUT_MS,
     });
     client.on("error", () => {});
     try {
@@ -215,7 +219,7 @@ const unavailable = () =>
 const within = <T>(ms: number, promise: Promise<T>): Promise<T> => {
   let timer: NodeJS.Timeout | undefined;
   const deadline = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new Error(`No answer within ${ms} ms`)), ms);
+    timer = setTimeout(() => reject(overloaded("The answer took too long to find. Try again in a moment.")), ms);
   });
   return Promise.race([promise, deadline]).finally(() => clearTimeout(timer));
 };

@@ -1,19 +1,19 @@
-import { type Address, checksumAddress } from "viem";
+import type { Address } from "viem";
 import type { RegistryVersion } from "../registry/networks.ts";
+import { checksumAddress } from "./checksum-address.ts";
 import type { ListedDelegation } from "./queries/list-delegations.ts";
 
 export type Rendering = {
   version: RegistryVersion;
   chainId: number;
   wallet: Address;
-  hasDetails: boolean;
   numbers: "number" | "string";
 };
 
 /** A delegation as JSON, written by hand: numbers of any length, as they are. */
 export const renderDelegation = (delegation: ListedDelegation, rendering: Rendering): string => {
-  const { version, chainId, wallet, hasDetails, numbers } = rendering;
-  const { type, other, contract, tokenId, position } = delegation;
+  const { version, chainId, wallet, numbers } = rendering;
+  const { type, other, contract, tokenId, position, details } = delegation;
   const number = (digits: string) => (numbers === "string" ? `"${digits}"` : digits);
 
   const isIncoming = position.direction === "incoming";
@@ -30,16 +30,16 @@ export const renderDelegation = (delegation: ListedDelegation, rendering: Render
     `"contract":${hasContract ? `"${checksumAddress(contract)}"` : "null"}`,
     `"tokenId":${hasToken ? number(tokenId) : "null"}`,
   ];
-  if (hasDetails) {
+  if (details) {
     fields.push(`"direction":"${position.direction}"`, `"chainId":${chainId}`);
     if (version === "v2") {
-      const amount = isBalance ? number(delegation.amount) : "null";
-      fields.push(`"rights":"${delegation.rights}"`, `"amount":${amount}`, `"tokenStandard":${standard}`);
+      const amount = isBalance ? number(details.amount) : "null";
+      fields.push(`"rights":"${details.rights}"`, `"amount":${amount}`, `"tokenStandard":${standard}`);
     }
     fields.push(
       `"blockNumber":${position.blockNumber}`,
-      `"blockTimestamp":${delegation.blockTimestamp}`,
-      `"transactionHash":"${delegation.transactionHash}"`,
+      `"blockTimestamp":${details.blockTimestamp}`,
+      `"transactionHash":"${details.transactionHash}"`,
     );
   }
   return `{${fields.join(",")}}`;

@@ -20,6 +20,17 @@ export type Parameter<Value> = {
 /** The parameters that are read as these values. */
 export type ParametersOf<Values> = { [Name in keyof Values]: Parameter<Values[Name]> };
 
+/** Of the sandbox's samples: whoever tries an example there gets what the document says. */
+export const SAMPLES = {
+  vault: "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266",
+  /** May act for the vault as a whole. */
+  hot: "0x70997970C51812dc3A010C7d01b50e0d17dc79C8",
+  /** May act for tokens of the vault. */
+  guest: "0x90F79bf6EB2c4f870365E785982E1f101E93b906",
+  nft: "0xBC4CA0EdA7647A8aB7C2061c2E118A18a936f13D",
+  coin: "0xA0b86991c6218b36c1d19D4a2e9Eb0cE3606eB48",
+} as const satisfies Record<string, Address>;
+
 const HEX = /^0x[0-9a-f]*$/i;
 
 const addressText = z
@@ -30,15 +41,18 @@ const addressText = z
 const address = (description: string, example: Address) =>
   addressText.openapi({ type: "string", pattern: "^0x[0-9a-fA-F]{40}$", description, example });
 
+/** The same parameter with another example: where the one that others share would not show much. */
+export const withExample = <Value>(parameter: Parameter<Value>, example: string): Parameter<Value> => ({
+  ...parameter,
+  schema: parameter.schema.openapi({ example }),
+});
+
 type Names = { synonym?: string };
 
 export const wallet: Parameter<Address> = {
   in: "path",
   synonyms: [],
-  schema: address(
-    "The wallet whose delegations are listed, in any letter case.",
-    "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266",
-  ),
+  schema: address("The wallet whose delegations are listed, in any letter case.", SAMPLES.guest),
 };
 
 export const hotWallet = ({ synonym }: Names = {}): Parameter<Address> => ({
@@ -46,7 +60,7 @@ export const hotWallet = ({ synonym }: Names = {}): Parameter<Address> => ({
   synonyms: synonym ? [synonym] : [],
   schema: address(
     `The hot wallet, which acts for the cold one.${synonym ? ` \`${synonym}\` is another name for it.` : ""}`,
-    "0x70997970C51812dc3A010C7d01b50e0d17dc79C8",
+    SAMPLES.hot,
   ),
 });
 
@@ -55,14 +69,14 @@ export const coldWallet = ({ synonym }: Names = {}): Parameter<Address> => ({
   synonyms: synonym ? [synonym] : [],
   schema: address(
     `The cold wallet, which issued the delegation.${synonym ? ` \`${synonym}\` is another name for it.` : ""}`,
-    "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266",
+    SAMPLES.vault,
   ),
 });
 
 export const contract: Parameter<Address> = {
   in: "query",
   synonyms: [],
-  schema: address("The contract.", "0xBC4CA0EdA7647A8aB7C2061c2E118A18a936f13D"),
+  schema: address("The contract.", SAMPLES.nft),
 };
 
 const tokenIdMessage = "must be a whole number from 0 to 2^256-1, in decimal or 0x hex digits";

@@ -330,6 +330,10 @@ const replaceViews = async (client: Queries, shard: string, schema: string): Pro
      from ${pg.escapeIdentifier(schema)}._ponder_meta`,
   );
   await client.query(`create schema if not exists ${pg.escapeIdentifier(shard)}`);
+  // Every answer reads it by the chain's id; Ponder's own key is the chain's name.
+  await client.query(
+    `create index if not exists checkpoint_by_chain_id on ${tableName(schema, "_ponder_checkpoint")} (chain_id)`,
+  );
   for (const { name } of rows) {
     const view = tableName(shard, name);
     const select =

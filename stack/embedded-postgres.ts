@@ -24,12 +24,18 @@ type Options = {
   directory: string;
   /** For data that is made again each time: what is there is dropped, and crash safety traded for speed. */
   disposable?: boolean;
+  /** The port to take if it can be had. */
+  preferredPort?: number;
 };
 
 const PREFERRED_PORT = 54_329;
 
 /** Starts the cluster in a directory, or finds it running: after a killed run. */
-export const startEmbeddedPostgres = async ({ directory, disposable = false }: Options): Promise<EmbeddedPostgres> => {
+export const startEmbeddedPostgres = async ({
+  directory,
+  disposable = false,
+  preferredPort = PREFERRED_PORT,
+}: Options): Promise<EmbeddedPostgres> => {
   const user = await serverUser();
   const { binaries, data } = await reachableBy(user, resolve(directory));
   const pgCtl = (...args: string[]) => run(join(binaries, "pg_ctl"), ["-D", data, ...args], { ...user, cwd: "/" });
@@ -53,7 +59,7 @@ export const startEmbeddedPostgres = async ({ directory, disposable = false }: O
   const password = (await readFile(join(data, "password"), "utf8")).trim();
 
   if (!(await isRunning())) {
-    const port = await findFreePort(PREFERRED_PORT);
+    const port = await findFreePort(preferredPort);
     const settings = {
       port,
       listen_addresses: "127.0.0.1",

@@ -1,4 +1,4 @@
-import { exec, spawn } from "node:child_process";
+import { exec } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -6,62 +6,14 @@ import { promisify } from "node:util";
 import pg from "pg";
 import { createClient, http } from "viem";
 import { getBlockNumber } from "viem/actions";
-import { expect, onTestFinished, test } from "vitest";
-import { findFreePort, isPortFree } from "../stack/ports.ts";
+import { expect, test } from "vitest";
+import { isPortFree } from "../stack/ports.ts";
+import { type Dev, sandboxFolder, sandboxProcesses, startDev } from "./support/dev.ts";
 import { runningProcesses } from "./support/processes.ts";
 import { until } from "./support/setup.ts";
 
 const ROOT = join(import.meta.dirname, "..");
-// Apart from the sandbox that a developer may be running meanwhile.
-const DATA = join(ROOT, ".data/sandbox-test");
-
-/** `npm run dev`, as from a terminal: in a process group that Ctrl-C reaches as a whole. */
-const startDev = async (env: NodeJS.ProcessEnv = {}) => {
-  const indexerPort = await findFreePort();
-  const apiPort = await findFreePort();
-  let chainPort = await findFreePort();
-  while (chainPort + 1 === indexerPort || !(await isPortFree("127.0.0.1", chainPort + 1)))
-    chainPort = await findFreePort();
-  const child = spawn("npm", ["run", "dev"], {
-    cwd: ROOT,
-    detached: true,
-    stdio: ["ignore", "pipe", "pipe"],
-    env: {
-      ...process.env,
-      SANDBOX_DATA: DATA,
-      SANDBOX_PORT: String(chainPort),
-      INDEXER_PORT: String(indexerPort),
-      PORT: String(apiPort),
-      ...env,
-    },
-  });
-  let output = "";
-  child.stdout.on("data", (chunk) => {
-    output += chunk;
-  });
-  child.stderr.on("data", (chunk) => {
-    output += chunk;
-  });
-  const exited = new Promise<number | null>((resolve) => child.once("exit", (code) => resolve(code)));
-  const signal = (name: NodeJS.Signals) => process.kill(-(child.pid ?? 0), name);
-  onTestFinished(async () => {
-    if (child.exitCode === null && child.signalCode === null) signal("SIGTERM");
-    await exited;
-  });
-  return {
-    ports: [chainPort, chainPort + 1, indexerPort, apiPort],
-    chainPort,
-    indexerPort,
-    apiPort,
-    exited,
-    signal,
-    output: () => output,
-    databaseUrl: () => /postgres:\/\/\S+/.exec(output)?.[0] ?? "",
-    untilReady: () => until("the sandbox is ready", async () => /^Ready after/m.test(output), 60),
-  };
-};
-
-type Dev = Awaited<ReturnType<typeof startDev>>;
+const FOLDER = sandboxFolder("test");
 
 /** The process whose arguments and environment hold the given texts. */
 const processWith = (...texts: string[]) =>
@@ -69,14 +21,8 @@ const processWith = (...texts: string[]) =>
     texts.every((text) => `${command}${environment}`.includes(text)),
   )?.pid;
 
-/** The processes that were started with this sandbox's folder in their environment or arguments. */
-const sandboxProcesses = (): string[] =>
-  runningProcesses()
-    .filter(({ pid, command, environment }) => pid !== process.pid && `${command}${environment}`.includes(DATA))
-    .map(({ command }) => command);
-
 test("npm run dev is ready within 60 s with delegations of every kind, runs once, and Ctrl-C leaves nothing behind", async () => {
-  const dev = await startDev();
+  const dev = await startDev(FOLDER);
   await dev.untilReady();
 
   // What it says to try works.
@@ -126,7 +72,7 @@ test("npm run dev is ready within 60 s with delegations of every kind, runs once
   expect(Number((await getBlockNumber(chain)) - before)).toBeGreaterThanOrEqual(2);
 
   // A second one is told which ports are taken, or that one runs already.
-  const busy = await startDev({
+  const busy = await startDev(FOLDER, {
     SANDBOX_PORT: String(dev.chainPort),
     INDEXER_PORT: String(dev.indexerPort),
     PORT: String(dev.apiPort),
@@ -135,14 +81,14 @@ test("npm run dev is ready within 60 s with delegations of every kind, runs once
   for (const port of dev.ports) {
     expect(busy.output()).toMatch(new RegExp(`port ${port}, for .*, is in use`));
   }
-  const second = await startDev();
+  const second = await startDev(FOLDER);
   expect(await second.exited).toBe(1);
   expect(second.output()).toContain("It is running already");
   for (const { output } of [busy, second]) expect(output()).not.toMatch(/^\s+at /m);
 
   dev.signal("SIGINT");
   await dev.exited;
-  expect(sandboxProcesses()).toEqual([]);
+  expect(sandboxProcesses(FOLDER)).toEqual([]);
   for (const port of dev.ports) {
     expect(await isPortFree("127.0.0.1", port)).toBe(true);
   }
@@ -151,26 +97,26 @@ test("npm run dev is ready within 60 s with delegations of every kind, runs once
 test.for([
   ["The indexer", (dev: Dev) => Number(processWith(`ponder.js\0start`, `PORT=${dev.indexerPort}\0`))],
   ["The API", (dev: Dev) => Number(processWith("api/main.ts", `PORT=${dev.apiPort}\0`))],
-  ["Postgres", () => Number(processWith("postgres\0-D\0", `SANDBOX_DATA=${DATA}\0`))],
+  ["Postgres", () => Number(processWith("postgres\0-D\0", `SANDBOX_DATA=${FOLDER}\0`))],
 ] as const)("npm run dev ends as a whole when a part of it dies: %s", async ([name, pidOf]) => {
-  const dev = await startDev();
+  const dev = await startDev(FOLDER);
   await dev.untilReady();
   process.kill(pidOf(dev), "SIGKILL");
   expect(await dev.exited).toBe(1);
   expect(dev.output()).toContain(`${name} ended by itself`);
-  await until("nothing is left behind", async () => sandboxProcesses().length === 0, 15);
+  await until("nothing is left behind", async () => sandboxProcesses(FOLDER).length === 0, 15);
 });
 
 test("npm run dev after one that was killed cleans up what that one left, and dies with its chain", async () => {
-  const killed = await startDev();
+  const killed = await startDev(FOLDER);
   await killed.untilReady();
   killed.signal("SIGKILL");
   await killed.exited;
 
-  const next = await startDev();
+  const next = await startDev(FOLDER);
   await next.untilReady();
   process.kill(Number(processWith(`--port\0${next.chainPort}\0`)), "SIGKILL");
   expect(await next.exited).toBe(1);
   expect(next.output()).toContain("Chain 1 ended by itself");
-  await until("nothing is left behind", async () => sandboxProcesses().length === 0, 15);
+  await until("nothing is left behind", async () => sandboxProcesses(FOLDER).length === 0, 15);
 });

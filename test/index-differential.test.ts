@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, test } from "vitest";
+import { startApi } from "./support/api.ts";
 import { dumpTables } from "./support/index-state.ts";
 import { seededRandom } from "./support/random.ts";
 import { connect, createDatabase, startIndexer, untilIndexed } from "./support/setup.ts";
@@ -13,7 +14,7 @@ const ROUNDS = 40;
 const REORGS = 26;
 const SECONDS_TO_UNDO = 10;
 
-test("the index gives the registries' own answers after random operations and reorgs", {
+test("index and API give the registries' own answers after random operations and reorgs", {
   timeout: 600_000,
 }, async () => {
   const random = seededRandom("index-differential.test.ts");
@@ -26,11 +27,13 @@ test("the index gives the registries' own answers after random operations and re
   const databaseUrl = await createDatabase();
   const database = await connect(databaseUrl);
   await startIndexer({ databaseUrl, chains });
+  const api = await startApi({ databaseUrl });
 
   const compare = async (blocksBack: readonly number[]) => {
     for (const subject of subjects) {
       await untilIndexed(database, subject.local);
       await subject.expectSameAnswers(databaseUrl, "registry", blocksBack);
+      await subject.expectSameAnswersOverHttp(api.url);
     }
   };
   await compare([]);
@@ -71,14 +74,17 @@ test("the index gives the registries' own answers after random operations and re
   for (const chain of chains) await untilIndexed(fresh, chain);
   expect(await dumpTables(freshUrl, "registry")).toEqual(await dumpTables(databaseUrl, "registry"));
 
-  const [operations, answers] = (["operations", "answers"] as const).map((tally) =>
+  const [operations, answers, overHttp] = (["operations", "answers", "answersOverHttp"] as const).map((tally) =>
     subjects.reduce((sum, subject) => sum + subject[tally], 0),
   );
-  console.log(`${operations} operations, ${REORGS} reorgs of ${blocksUndone} blocks, ${answers} answers compared.`);
+  console.log(
+    `${operations} operations, ${REORGS} reorgs of ${blocksUndone} blocks, ${answers} answers compared, ${overHttp} over HTTP.`,
+  );
   console.log(`The slowest reorg was undone after ${slowestMs} ms. Undone in all:`, undone);
   expect(Object.keys(undone)).toEqual(
     expect.arrayContaining(["DelegateForAll", "DelegateForToken", "RevokeDelegate", "DelegateAll", "DelegateERC20"]),
   );
   expect(operations).toBeGreaterThanOrEqual(500);
   expect(answers).toBeGreaterThanOrEqual(5000);
+  expect(overHttp).toBeGreaterThanOrEqual(5000);
 });

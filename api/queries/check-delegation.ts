@@ -74,7 +74,7 @@ export const checkStatement = (schema: string, version: RegistryVersion, check: 
     order by q.position`,
 });
 
-export const checkValues = (questions: readonly Question[]): unknown[] => [
+const checkValues = (questions: readonly Question[]): unknown[] => [
   questions.map(({ chainId }) => chainId),
   questions.map(({ vault }) => vault),
   questions.map(({ delegate }) => delegate),

@@ -2,8 +2,7 @@
 export type Freshness = { indexedBlock: string; indexedBlockTimestamp: string; finalizedBlock: string };
 
 /** The columns of `indexed_block` that tell it. */
-export const freshnessColumns = (block: string) =>
-  `${block}.number, ${block}.timestamp, greatest(${block}.finalized_number, 0)`;
+export const freshnessColumns = (block: string) => `${block}.number, ${block}.timestamp, ${block}.finalized_number`;
 
 /** What those columns say; null while nothing can be said of the chain. */
 export const readFreshness = ([number, timestamp, finalized]: readonly unknown[]): Freshness | null =>

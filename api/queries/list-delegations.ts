@@ -1,38 +1,42 @@
 import type { Address } from "viem";
 import type { RegistryVersion } from "../../registry/networks.ts";
 import type { Cursor, Database } from "../database.ts";
-import { type Freshness, freshnessColumns, readFreshness } from "./freshness.ts";
+import { type Freshness, readFreshness } from "./freshness.ts";
 
-/** A place in a wallet's list: incoming first, then outgoing, each by the event that made it active. */
-export type Position = { direction: "incoming" | "outgoing"; blockNumber: bigint; logIndex: number };
+/** A place in a wallet's list: incoming first, then outgoing, each by the event that made it active. Digits. */
+export type Position = { direction: "incoming" | "outgoing"; blockNumber: string; logIndex: string };
 
-export type ListQuestion = { chainId: number; wallet: Address };
+/** Which list, and how much is to be known of each delegation. */
+export type ListQuestion = {
+  schema: string;
+  version: RegistryVersion;
+  chainId: number;
+  wallet: Address;
+  hasDetails: boolean;
+};
 
+/** Numbers are digits. */
 export type ListedDelegation = {
   position: Position;
   type: string;
   /** The wallet at the other end. */
   other: Address;
   contract: Address;
-  /** Digits. */
   tokenId: string;
-  rights: string;
-  amount: string;
-  blockTimestamp: string;
-  transactionHash: string;
+  details: { rights: string; amount: string; blockTimestamp: string; transactionHash: string } | null;
 };
 
 export type Page = { delegations: ListedDelegation[]; freshness: Freshness | null };
 
 /**
- * A wallet's delegations after a position. A delegation to itself is listed once, as incoming. Where
- * there is no delegation, one row still tells the block.
+ * A wallet's delegations after a position. The first row tells the block, as direction -1; so there is
+ * one also where there is no delegation. A delegation to itself is listed once, as incoming.
  */
-export const listStatement = (schema: string, version: RegistryVersion) => {
+export const listStatement = ({ schema, version, hasDetails }: Omit<ListQuestion, "chainId" | "wallet">) => {
+  const rights = version === "v2" ? "rights, amount" : "'', 0";
+  const details = hasDetails ? `, ${rights}, block_timestamp, transaction_hash` : "";
   const half = (direction: 0 | 1, end: string, other: string, after: string, condition = "") => `
-    (select ${direction} as direction, block_number, log_index, type, ${other} as other, contract, token_id,
-       ${version === "v2" ? "rights, amount" : "null::text as rights, null::numeric as amount"},
-       block_timestamp, transaction_hash
+    (select ${direction} as direction, block_number, log_index, type, ${other}, contract, token_id ${details}
      from "${schema}".delegation_${version}
      where chain_id = $1 and ${end} = $2 and block_number >= 0 and (block_number, log_index) > (${after}) ${condition}
      order by block_number, log_index
@@ -40,25 +44,27 @@ export const listStatement = (schema: string, version: RegistryVersion) => {
   const incoming = half(0, "delegate", "vault", "$3::bigint, $4::int");
   const outgoing = half(1, "vault", "delegate", "$5::bigint, $6::int", "and delegate <> $2");
   return {
-    name: `${schema} ${version} list`,
+    name: `${schema} ${version} list${hasDetails ? " with details" : ""}`,
     // The tables in the order in which a reorg locks them.
     text: `
       with list as (${incoming} union all ${outgoing})
-      select ${freshnessColumns("block")}, list.*
+      select -1 as direction, block.number as block_number, 0 as log_index, block.timestamp::text, block.finalized_number::text,
+        null, null ${hasDetails ? ", null, null, null, null" : ""}
       from (values ($1::bigint)) as q (chain_id)
       left join "${schema}".indexed_block block on block.chain_id = q.chain_id
-      left join list on true
-      order by list.direction, list.block_number, list.log_index
-      limit $7::int`,
+      union all
+      select * from list
+      order by direction, block_number, log_index
+      limit $7::int + 1`,
   };
 };
 
 /** Before the first event, and after the last. */
-const START = ["-1", -1] as const;
-const END = ["9223372036854775807", 0] as const;
+const START = ["-1", "-1"] as const;
+const END = ["9223372036854775807", "0"] as const;
 
-export const listValues = ({ chainId, wallet }: ListQuestion, limit: number | null, after?: Position): unknown[] => {
-  const place = after ? ([after.blockNumber.toString(), after.logIndex] as const) : START;
+const listValues = ({ chainId, wallet }: ListQuestion, limit: number | null, after?: Position): unknown[] => {
+  const place = after ? ([after.blockNumber, after.logIndex] as const) : START;
   const [incoming, outgoing] = after?.direction === "outgoing" ? [END, place] : [place, START];
   return [chainId, wallet, ...incoming, ...outgoing, limit];
 };
@@ -66,37 +72,42 @@ export const listValues = ({ chainId, wallet }: ListQuestion, limit: number | nu
 /** A part of a wallet's list, and the block that it is true at. */
 export const readPage = async (
   database: Database,
-  schema: string,
-  version: RegistryVersion,
   question: ListQuestion,
   limit: number,
   after?: Position,
 ): Promise<Page> => {
-  const values = listValues(question, limit, after);
-  return readRows(await database.query({ ...listStatement(schema, version), values }));
+  const [block, ...rows] = await database.query({
+    ...listStatement(question),
+    values: listValues(question, limit, after),
+  });
+  return { freshness: readBlock(block), delegations: rows.map(readDelegation) };
 };
 
-/** A wallet's whole list, to be fetched part by part. The parts are of one moment. */
-export const openList = async (
-  database: Database,
-  schema: string,
-  version: RegistryVersion,
-  question: ListQuestion,
-): Promise<List> => {
-  const { text } = listStatement(schema, version);
-  return new List(await database.openCursor(text, listValues(question, null)));
+/** A wallet's whole list, to be read part by part. The parts are of one moment. */
+export const openList = async (database: Database, question: ListQuestion): Promise<List> => {
+  const { text } = listStatement(question);
+  const cursor = await database.openCursor(text, listValues(question, null));
+  try {
+    const [block] = await cursor.fetch(1);
+    return new List(cursor, readBlock(block));
+  } catch (error) {
+    await cursor.close();
+    throw error;
+  }
 };
 
 export class List {
   readonly #cursor: Cursor;
+  readonly freshness: Freshness | null;
 
-  constructor(cursor: Cursor) {
+  constructor(cursor: Cursor, freshness: Freshness | null) {
     this.#cursor = cursor;
+    this.freshness = freshness;
   }
 
   /** The next part; empty at the end. */
-  async read(count: number): Promise<Page> {
-    return readRows(await this.#cursor.fetch(count));
+  async read(count: number): Promise<ListedDelegation[]> {
+    return (await this.#cursor.fetch(count)).map(readDelegation);
   }
 
   close(): Promise<void> {
@@ -104,29 +115,27 @@ export class List {
   }
 }
 
-const readRows = (rows: readonly (readonly unknown[])[]): Page => {
-  const [first] = rows;
-  return {
-    freshness: first ? readFreshness(first) : null,
-    delegations: rows.flatMap((row) => (row[3] === null ? [] : [readDelegation(row)])),
-  };
+const readBlock = (row: readonly unknown[] = []): Freshness | null => {
+  const [, number = null, , timestamp, finalized] = row;
+  return readFreshness([number, timestamp, finalized]);
 };
 
 const readDelegation = (row: readonly unknown[]): ListedDelegation => {
-  const [, , , direction, blockNumber, logIndex, type, other, contract, tokenId, rights, amount, timestamp, hash] = row;
+  const [direction, blockNumber, logIndex, type, other, contract, tokenId, ...details] = row;
+  const [rights, amount, blockTimestamp, transactionHash] = details.map(String);
   return {
     position: {
       direction: direction === 0 ? "incoming" : "outgoing",
-      blockNumber: BigInt(String(blockNumber)),
-      logIndex: Number(logIndex),
+      blockNumber: String(blockNumber),
+      logIndex: String(logIndex),
     },
     type: String(type),
     other: String(other) as Address,
     contract: String(contract) as Address,
     tokenId: String(tokenId),
-    rights: String(rights),
-    amount: String(amount),
-    blockTimestamp: String(timestamp),
-    transactionHash: String(hash),
+    details:
+      rights !== undefined && amount !== undefined && blockTimestamp !== undefined && transactionHash !== undefined
+        ? { rights, amount, blockTimestamp, transactionHash }
+        : null,
   };
 };

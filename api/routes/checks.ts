@@ -12,7 +12,9 @@ import {
   numbers,
   type ParametersOf,
   rights,
+  SAMPLES,
   tokenId,
+  withExample,
 } from "../parameters.ts";
 import { type Check, DelegationChecks, type Question } from "../queries/check-delegation.ts";
 import { answers } from "./responses.ts";
@@ -22,6 +24,8 @@ const ENTIRE_WALLET = { contract: NO_CONTRACT, tokenId: NO_TOKEN, rights: FULL_R
 const v1Wallets = { delegate: hotWallet(), vault: coldWallet() };
 const v2Wallets = { to: hotWallet({ synonym: "delegate" }), from: coldWallet({ synonym: "vault" }) };
 const v2TokenWallets = { delegate: hotWallet({ synonym: "to" }), vault: coldWallet({ synonym: "from" }) };
+// To a wallet that may act for everything, every balance is the same: the guest was given amounts.
+const v2BalanceWallets = { ...v2TokenWallets, delegate: withExample(v2TokenWallets.delegate, SAMPLES.guest) };
 
 type Definition<Values> = {
   version: RegistryVersion;
@@ -30,13 +34,21 @@ type Definition<Values> = {
   description: string;
   parameters: ParametersOf<Values>;
   question: (values: Values) => Omit<Question, "chainId">;
+  /** What the examples of its parameters give, where that is not true. */
+  example?: number;
 };
 
 /** The eight checks. */
 export const addChecks = (app: OpenAPIHono, { database, shards }: Source): void => {
   const checks = new DelegationChecks(database);
 
-  const add = <Values extends { chainId: number }>({ version, check, question, ...definition }: Definition<Values>) => {
+  const add = <Values extends { chainId: number }>({
+    version,
+    check,
+    question,
+    example,
+    ...definition
+  }: Definition<Values>) => {
     const isBalance = check === "erc20" || check === "erc1155";
     const schema = isBalance
       ? z.union([z.bigint().openapi({ type: "integer", minimum: 0 }), z.string()]).openapi({
@@ -51,7 +63,7 @@ export const addChecks = (app: OpenAPIHono, { database, shards }: Source): void 
         operationId: `${version}Check${check[0]?.toUpperCase()}${check.slice(1)}`,
         tag: version,
         check: checkChain(shards, version),
-        responses: answers("The answer, and nothing else.", schema, isBalance ? 250000 : true, {
+        responses: answers("The answer, and nothing else.", schema, example ?? true, {
           hasKey: version === "v2",
         }),
       },
@@ -121,8 +133,9 @@ export const addChecks = (app: OpenAPIHono, { database, shards }: Source): void 
     summary: "How much of an ERC1155 token is delegated?",
     description:
       "The delegated balance of this token: 2^256-1 if the delegate may act for its contract or for the entire wallet, 0 if there is no delegation.",
-    parameters: { ...v2TokenWallets, contract, tokenId, rights, chainId, numbers },
+    parameters: { ...v2BalanceWallets, contract, tokenId: withExample(tokenId, "7"), rights, chainId, numbers },
     question: ({ chainId: _, numbers: __, ...values }) => values,
+    example: 5,
   });
   add({
     version: "v2",
@@ -130,7 +143,14 @@ export const addChecks = (app: OpenAPIHono, { database, shards }: Source): void 
     summary: "How much of an ERC20 token is delegated?",
     description:
       "The delegated balance of this token: 2^256-1 if the delegate may act for its contract or for the entire wallet, 0 if there is no delegation.",
-    parameters: { ...v2TokenWallets, contract, rights, chainId, numbers },
+    parameters: {
+      ...v2BalanceWallets,
+      contract: withExample(contract, SAMPLES.coin),
+      rights,
+      chainId,
+      numbers,
+    },
     question: ({ delegate, vault, contract, rights }) => ({ ...ENTIRE_WALLET, delegate, vault, contract, rights }),
+    example: 250000,
   });
 };

@@ -7,9 +7,10 @@ import { decodeCursor, encodeCursor } from "../cursor.ts";
 import { type Rendering, renderDelegation } from "../delegation-json.ts";
 import { streamList } from "../list-stream.ts";
 import { addOperation } from "../operation.ts";
-import { chainId, cursor, details, limit, MAX_LIMIT, numbers, wallet } from "../parameters.ts";
+import { chainId, cursor, details, limit, MAX_LIMIT, numbers, SAMPLES, wallet } from "../parameters.ts";
 import type { ParameterError } from "../problem.ts";
-import { openList, readPage } from "../queries/list-delegations.ts";
+import type { Freshness } from "../queries/freshness.ts";
+import { type List, openList, readPage } from "../queries/list-delegations.ts";
 import { answers, LINK } from "./responses.ts";
 
 const address = z.string().openapi({ description: "EIP-55 checksummed." });
@@ -58,11 +59,14 @@ const SCHEMAS = {
     .openapi("DelegationV2"),
 };
 
-const VAULT = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266";
-const HOT = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8";
+const { vault, guest, nft, coin } = SAMPLES;
 const EXAMPLES = {
-  v1: [{ type: "ALL", delegate: HOT, vault: VAULT, contract: null, tokenId: null }],
-  v2: [{ type: "ALL", from: VAULT, to: HOT, contract: null, tokenId: null }],
+  v1: [{ type: "TOKEN", delegate: guest, vault, contract: nft, tokenId: 8520 }],
+  v2: [
+    { type: "TOKEN", from: vault, to: guest, contract: nft, tokenId: 8520 },
+    { type: "TOKEN", from: vault, to: guest, contract: coin, tokenId: null },
+    { type: "TOKEN", from: vault, to: guest, contract: nft, tokenId: 7 },
+  ],
 };
 
 /** The lists of a wallet's delegations, v1 and v2. */
@@ -114,22 +118,21 @@ const answerList = async (
   { wallet, chainId, details, limit, cursor, numbers }: ListValues,
   context: Context,
 ): Promise<Response> => {
-  const schema = shards.schemaOf(chainId);
-  const question = { chainId, wallet };
-  const list = { version, ...question };
-  const rendering: Rendering = { ...list, hasDetails: details, numbers };
+  const list = { version, chainId, wallet };
+  const question = { ...list, schema: shards.schemaOf(chainId), hasDetails: details };
+  const rendering = { ...list, numbers };
 
   // One more than is sent tells whether there are more.
   const after = cursor === null ? undefined : (decodeCursor(cursor, list) ?? undefined);
   const size = limit ?? MAX_LIMIT;
-  const page = await readPage(database, schema, version, question, size + 1, after);
+  const page = await readPage(database, question, size + 1, after);
   const headers = answerHeaders(shards.requireFresh(chainId, page.freshness));
   const isWhole = page.delegations.length <= size;
 
   if (!isWhole && limit === null) {
     // A HEAD has nothing to stream.
     if (context.req.method === "HEAD") return context.body(null, 200, headers);
-    return streamList(await openList(database, schema, version, question), rendering, (freshness) =>
+    return answerLongList(await openList(database, question), rendering, (freshness) =>
       answerHeaders(shards.requireFresh(chainId, freshness)),
     );
   }
@@ -141,6 +144,21 @@ const answerList = async (
     200,
     headers,
   );
+};
+
+/** A list that is too long to be read at once. Its own statement says at which block it is true. */
+const answerLongList = async (
+  list: List,
+  rendering: Rendering,
+  headersOf: (freshness: Freshness | null) => Record<string, string>,
+): Promise<Response> => {
+  try {
+    const headers = headersOf(list.freshness);
+    return new Response(streamList(list, rendering), { status: 200, headers });
+  } catch (error) {
+    await list.close();
+    throw error;
+  }
 };
 
 /** The same request with another cursor, without the host, which a proxy may know better. */

@@ -7,7 +7,7 @@ import type { World } from "./world.ts";
 /** An answer for each question, by the question's text. */
 export type Answers = Map<string, string>;
 
-type Question =
+export type Question =
   | { registry: "v1"; check: "all"; vault: Address; delegate: Address }
   | { registry: "v1"; check: "contract"; vault: Address; delegate: Address; contract: Address }
   | { registry: "v1"; check: "token"; vault: Address; delegate: Address; contract: Address; tokenId: bigint }
@@ -23,10 +23,10 @@ type Question =
       rights: Hex;
     };
 
-const textOf = (question: Question): string => Object.values(question).join(" ");
+export const textOf = (question: Question): string => Object.values(question).join(" ");
 
 /** Every check there is between the wallets of a world. */
-const questionsOf = ({ wallets, contracts, tokenIds, rights }: World): Question[] => {
+export const questionsOf = ({ wallets, contracts, tokenIds, rights }: World): Question[] => {
   const questions: Question[] = [];
   for (const { address: vault } of wallets) {
     for (const { address: delegate } of wallets) {
@@ -132,6 +132,25 @@ export const answersOfContracts = async (url: string, world: World, blockNumber:
         ),
       ),
     ),
+    Promise.all([
+      readContract(client, { ...v1, functionName: "getDelegatesForAll", args: [address] }),
+      readContract(client, { ...v1, functionName: "getContractLevelDelegations", args: [address] }),
+      readContract(client, { ...v1, functionName: "getTokenLevelDelegations", args: [address] }),
+    ]).then(([delegates, contracts, tokens]) => {
+      const unlimited = { contract: zeroAddress, tokenId: 0n };
+      answers.set(
+        `v1 outgoing ${address}`,
+        listOf([
+          ...delegates.map((delegate) => ({ type: "ALL", vault: address, delegate, ...unlimited })),
+          ...contracts.map(({ contract_, delegate }) => {
+            return { type: "CONTRACT", vault: address, delegate, contract: contract_, tokenId: 0n };
+          }),
+          ...tokens.map(({ contract_, delegate, tokenId }) => {
+            return { type: "TOKEN", vault: address, delegate, contract: contract_, tokenId };
+          }),
+        ]),
+      );
+    }),
     readContract(client, { ...v2, functionName: "getIncomingDelegations", args: [address] }).then((rows) =>
       answers.set(`v2 incoming ${address}`, listOf(rows.map(delegationOf))),
     ),
@@ -164,7 +183,7 @@ const delegationOf = (row: {
   amount: row.amount,
 });
 
-type Listed = {
+export type Listed = {
   type: string;
   vault: Address;
   delegate: Address;
@@ -175,7 +194,7 @@ type Listed = {
 };
 
 /** A list as text, in an order of its own: the registry's is not the service's. */
-const listOf = (rows: readonly Listed[]): string =>
+export const listOf = (rows: readonly Listed[]): string =>
   rows
     .map(({ type, vault, delegate, contract, tokenId, rights = "", amount = "" }) =>
       [type, vault, delegate, contract, tokenId, rights, amount].join(" ").toLowerCase(),
@@ -229,6 +248,7 @@ export const answersOfState = (state: State, world: World): Answers => {
   const isSame = (a: Address, b: Address) => a.toLowerCase() === b.toLowerCase();
   for (const { address } of world.wallets) {
     answers.set(`v1 incoming ${address}`, listOf(state.v1.filter(({ delegate }) => isSame(delegate, address))));
+    answers.set(`v1 outgoing ${address}`, listOf(state.v1.filter(({ vault }) => isSame(vault, address))));
     answers.set(`v2 incoming ${address}`, listOf(state.v2.filter(({ delegate }) => isSame(delegate, address))));
     answers.set(`v2 outgoing ${address}`, listOf(state.v2.filter(({ vault }) => isSame(vault, address))));
   }

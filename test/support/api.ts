@@ -16,6 +16,7 @@ export const FRIEND = "0x3C44CdDdB6a900fa2b585dd299e03d12FA4293BC";
 export const GUEST = "0x90F79bf6EB2c4f870365E785982E1f101E93b906";
 export const GONE = "0x15d34AAf54267DB7D7c367839AAf71A00a2C6A65";
 export const OTHER = "0x976EA74026E726554dB657fA54763abd0C3a0aa9";
+export const SAFE = "0x5aFE000000000000000000000000000000000001";
 export const NFT = "0xBC4CA0EdA7647A8aB7C2061c2E118A18a936f13D";
 export const COIN = "0xA0b86991c6218b36c1d19D4a2e9Eb0cE3606eB48";
 export const AIRDROP = "0x61697264726f7000000000000000000000000000000000000000000000000000";
@@ -86,7 +87,11 @@ export const createSampleDatabase = async (): Promise<string> => {
     // One test file makes it, the others wait.
     await client.query("select pg_advisory_lock(1)");
     const { rows } = await client.query("select 1 from pg_database where datname = 'sample'");
-    if (rows.length === 0) await indexSamples(client, url);
+    if (rows.length === 0) {
+      const made = await createDatabase();
+      await indexSamples(made);
+      await client.query(`alter database ${new URL(made).pathname.slice(1)} rename to sample`);
+    }
     const name = `sample_${process.pid}_${Date.now()}`;
     await client.query(`create database ${name} template sample`);
     url.pathname = `/${name}`;
@@ -96,8 +101,8 @@ export const createSampleDatabase = async (): Promise<string> => {
   }
 };
 
-const indexSamples = async (admin: pg.Client, serverUrl: URL): Promise<void> => {
-  const databaseUrl = await createDatabase();
+/** Indexes the sandbox's samples into a database, with chains and an indexer that end then. */
+export const indexSamples = async (databaseUrl: string): Promise<void> => {
   const code = await compileContracts();
   const chains = await Promise.all(SAMPLE_CHAINS.map((chainId) => launchChain(chainId)));
   try {
@@ -114,9 +119,6 @@ const indexSamples = async (admin: pg.Client, serverUrl: URL): Promise<void> => 
   } finally {
     for (const chain of chains) await chain.stop();
   }
-  const name = new URL(databaseUrl).pathname.slice(1);
-  await admin.query(`alter database ${name} rename to sample`);
-  serverUrl.pathname = "/sample";
 };
 
 /** `npm run api` over the samples, for the tests of a file. Its answers stay fresh enough for a day. */

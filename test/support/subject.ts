@@ -3,6 +3,7 @@ import { expect } from "vitest";
 import { registryV1Abi, registryV2Abi } from "../../registry/abi.ts";
 import { compileContracts } from "../../sandbox/contracts.ts";
 import { answersOfContracts, answersOfState, differences } from "./answers.ts";
+import { answersOfApi } from "./api-answers.ts";
 import { readSnapshot, rebuildState } from "./index-state.ts";
 import type { Random } from "./random.ts";
 import { ReorgChain } from "./reorg-chain.ts";
@@ -18,6 +19,8 @@ export class Subject {
   operations = 0;
   /** How many answers have been compared. */
   answers = 0;
+  /** How many of them came from the API, over HTTP. */
+  answersOverHttp = 0;
 
   private constructor(chain: ReorgChain, world: World, random: Random) {
     this.chain = chain;
@@ -74,6 +77,14 @@ export class Subject {
       const rebuilt = rebuildState(log, past);
       expect(differences(answersOfState(rebuilt, this.world), await this.#askRegistries(past))).toEqual([]);
     }
+  }
+
+  /** The same over HTTP: the API has to say what the registries say at the newest block. */
+  async expectSameAnswersOverHttp(apiUrl: string): Promise<void> {
+    const head = await this.local.client.getBlockNumber();
+    const answers = await answersOfApi(apiUrl, this.local.chainId, this.world, head);
+    this.answersOverHttp += answers.size;
+    expect(differences(answers, await this.#askRegistries(head))).toEqual([]);
   }
 
   async #askRegistries(block: bigint) {

@@ -1,0 +1,18 @@
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { pino } from "pino";
+import { createApp } from "./app.ts";
+import { Database } from "./database.ts";
+import { Shards } from "./shards.ts";
+
+// npm run openapi: writes down what the service serves at /openapi.json.
+
+const ROOT = join(import.meta.dirname, "..");
+const { version } = JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8"));
+
+// A service that describes itself asks no database.
+const log = pino({ enabled: false });
+const database = new Database("", log);
+const app = createApp({ database, shards: new Shards(database, [], 0) }, log, { version, startedAt: new Date() });
+const response = await app.request("/openapi.json");
+writeFileSync(join(ROOT, "docs/openapi.json"), JSON.stringify(await response.json(), null, 2));

@@ -1,0 +1,74 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { type Api, launchSampleApi } from "../support/api.ts";
+import { until } from "../support/setup.ts";
+
+let api: Api;
+beforeAll(async () => {
+  api = await launchSampleApi({ LOG_LEVEL: "debug" });
+});
+afterAll(() => api?.stop());
+
+test("/health says that the process is alive", async () => {
+  const response = await api.get("/health");
+  expect([response.status, await response.json()]).toEqual([200, { status: "ok" }]);
+});
+
+test("/ready says that every chain can be answered for", async () => {
+  const response = await api.get("/ready");
+  expect([response.status, await response.json()]).toEqual([200, { status: "ready" }]);
+});
+
+test("/status tells the state of every chain, and the version", async () => {
+  const { version } = JSON.parse(readFileSync(join(import.meta.dirname, "../../package.json"), "utf8"));
+  const chain = (chainId: number, name: string) => ({
+    chainId,
+    name,
+    shard: "registry",
+    ready: true,
+    reason: null,
+    indexedBlock: expect.any(Number),
+    indexedBlockTimestamp: expect.any(Number),
+    finalizedBlock: expect.any(Number),
+    reachedBlock: expect.any(Number),
+    newestBlock: expect.any(Number),
+    newestBlockTimestamp: expect.any(Number),
+    lagSeconds: expect.any(Number),
+  });
+  const response = await api.get("/status");
+  expect(response.status).toBe(200);
+  const status = await response.json();
+  expect(status).toEqual({
+    version,
+    startedAt: expect.stringMatching(/^\d{4}-\d\d-\d\dT/),
+    database: "reachable",
+    missingShards: [],
+    chains: [chain(1, "Ethereum"), chain(137, "Polygon")],
+  });
+  const [ethereum] = (status as { chains: { indexedBlock: number; finalizedBlock: number; newestBlock: number }[] })
+    .chains;
+  expect(ethereum?.indexedBlock).toBeGreaterThan(20);
+  expect(ethereum?.newestBlock).toBeGreaterThanOrEqual(ethereum?.indexedBlock ?? Number.NaN);
+  expect(ethereum?.finalizedBlock).toBeLessThanOrEqual(ethereum?.indexedBlock ?? Number.NaN);
+});
+
+test("the log has a line of JSON for each request, with its id, and no wallet", async () => {
+  const wallet = `0x${"ab".repeat(20)}`;
+  await api.get(`/registry/v2/${wallet}`, { headers: { "X-Request-Id": "look-for-me" } });
+  await api.get(`/nowhere/${wallet}`);
+  await until("both are logged", async () => /look-for-me.*"unknown"/s.test(api.output()));
+  const lines = api
+    .output()
+    .trim()
+    .split("\n")
+    .map((line) => JSON.parse(line));
+  expect(lines.find(({ requestId }) => requestId === "look-for-me")).toMatchObject({
+    level: 30,
+    method: "GET",
+    route: "/registry/v2/:wallet",
+    status: 200,
+    ms: expect.any(Number),
+  });
+  expect(api.output()).not.toContain(wallet);
+});

@@ -1,0 +1,155 @@
+import { readFileSync } from "node:fs";
+import { setTimeout as sleep } from "node:timers/promises";
+import pg from "pg";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { PLANNING } from "../../api/database.ts";
+import { CHECKS, checkStatement } from "../../api/queries/check-delegation.ts";
+import { listStatement } from "../../api/queries/list-delegations.ts";
+import { type Api, launchApi } from "../support/api.ts";
+import { createMillionDatabase } from "../support/million.ts";
+
+// What holds however much there is: over a million delegations in each registry.
+
+let million: Awaited<ReturnType<typeof createMillionDatabase>>;
+let api: Api;
+beforeAll(async () => {
+  million = await createMillionDatabase();
+  api = await launchApi({ databaseUrl: million.databaseUrl, env: { MAX_INDEX_LAG_SECONDS: "86400" } });
+}, 300_000);
+afterAll(async () => {
+  await api?.stop();
+  await million?.client.end();
+});
+
+const STATEMENTS = (["v1", "v2"] as const).flatMap((version) => [
+  ...CHECKS[version].map((check) => ({
+    ...checkStatement("registry", version, check),
+    values: `array[1], array['0xa'], array['0xb'], array['0xc'], array[1], array['0xd']`,
+  })),
+  ...[false, true].map((hasDetails) => ({
+    ...listStatement({ schema: "registry", version, hasDetails }),
+    values: "1, '0xa', -1, -1, -1, -1, 100",
+  })),
+]);
+
+test.for([
+  ["that has never been analyzed, as after a backfill", ""],
+  ["with statistics", "analyze"],
+] as const)("every statement finds its rows by an index in a table %s", async ([, prepare]) => {
+  const client = new pg.Client({ connectionString: million.databaseUrl, options: PLANNING });
+  await client.connect();
+  if (prepare) await client.query(prepare);
+  for (const { name, text, values } of STATEMENTS) {
+    await client.query(`prepare asked as ${text}`);
+    const { rows } = await client.query(`explain execute asked (${values})`);
+    const plan = rows.map((row) => row["QUERY PLAN"]).join("\n");
+    expect(plan, name).not.toContain("Seq Scan");
+    expect(plan, name).toMatch(/Index (Only )?Scan using \S+ on delegation_v/);
+    // A check goes by the whole key: not by all delegations of a wallet.
+    if (!name.includes("list")) expect(plan, name).not.toMatch(/Scan using \S*(log_index)\S* on delegation_v/);
+    await client.query("deallocate asked");
+  }
+  await client.end();
+});
+
+const median = (numbers: number[]) => numbers.toSorted((a, b) => a - b)[Math.floor(numbers.length / 2)] ?? Number.NaN;
+
+test("a check between wallets that share 10,000 delegations costs no more than between wallets that share one", async () => {
+  const { few, many, contract } = million;
+  const check = async ({ vault, delegate }: typeof few) => {
+    const startedAt = performance.now();
+    const response = await api.get(
+      `/registry/v2/check/erc721?delegate=${delegate}&vault=${vault}&contract=${contract}&tokenId=5000`,
+    );
+    expect(await response.text()).toBe("true");
+    return performance.now() - startedAt;
+  };
+  const times = { few: [] as number[], many: [] as number[] };
+  for (let round = 0; round < 500; round++) {
+    times.few.push(await check(few));
+    times.many.push(await check(many));
+  }
+  const ratio = median(times.many) / median(times.few);
+  console.log(`Median of one: ${median(times.few).toFixed(2)} ms, of 10,000: ${ratio.toFixed(2)} times that.`);
+  expect(ratio).toBeLessThanOrEqual(1.5);
+});
+
+const residentMb = () => {
+  const [, kb] = /VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${api.pid}/status`, "utf8")) ?? [];
+  return Number(kb) / 1024;
+};
+
+/** Reads a list as it arrives, and keeps no more than the token ids. */
+const readTokenIds = async (path: string, onChunk: (chunks: number) => Promise<void> = async () => {}) => {
+  const response = await api.get(path);
+  expect(response.status).toBe(200);
+  const ids: string[] = [];
+  let text = "";
+  let chunks = 0;
+  for await (const chunk of response.body ?? []) {
+    await onChunk(++chunks);
+    text += Buffer.from(chunk).toString();
+    const whole = text.lastIndexOf("}") + 1;
+    for (const [, id] of text.slice(0, whole).matchAll(/"tokenId":(\d+)/g)) if (id) ids.push(id);
+    text = text.slice(whole);
+  }
+  expect(text).toBe("]");
+  return ids;
+};
+
+test("a list of 200,000 delegations is sent whole, while the process grows by less than 64 MB and nobody is held up", async () => {
+  const path = `/registry/v2/${million.popular}`;
+  await api.get(`${path}?limit=1000`).then((response) => response.text());
+  await api.get(`${path}?limit=1000`).then((response) => response.text());
+
+  const before = residentMb();
+  let peak = before;
+  let isDone = false;
+  const watch = async () => {
+    while (!isDone) {
+      peak = Math.max(peak, residentMb());
+      await sleep(20);
+    }
+  };
+  const watching = watch();
+  const ids = await readTokenIds(path, async (chunks) => {
+    if (chunks !== 100) return;
+    // Half-way, an indexer may lock the tables, as it does in a reorg.
+    const { rows } = await million.client.query("select schema from indexer.shard");
+    await million.client.query("begin");
+    await million.client.query("set local lock_timeout = '500ms'");
+    await million.client.query(`lock table ${rows[0].schema}.delegation_v2 in access exclusive mode`);
+    await million.client.query("rollback");
+  });
+  isDone = true;
+  await watching;
+  console.log(`Before ${before.toFixed(0)} MB, at most ${peak.toFixed(0)} MB.`);
+
+  // All of them, the oldest first.
+  expect(ids).toHaveLength(200_000);
+  expect(ids.every((id, index) => id === String(index + 1))).toBe(true);
+  expect(peak - before).toBeLessThan(64);
+});
+
+test("the pages of a list make up the list", async () => {
+  const ids: string[] = [];
+  let path: string | undefined = `/registry/v2/${million.popular}?limit=1000&details=true`;
+  for (let pages = 0; path && pages < 30; pages++) {
+    const response: Response = await api.get(path);
+    const page = (await response.json()) as { tokenId: number; direction: string }[];
+    expect(page).toHaveLength(1000);
+    ids.push(...page.map(({ tokenId }) => String(tokenId)));
+    path = /<(.*)>; rel="next"/.exec(response.headers.get("Link") ?? "")?.[1];
+  }
+  expect(ids).toEqual(Array.from({ length: 30_000 }, (_, index) => String(index + 1)));
+});
+
+test("a reader that goes away in the middle of a list leaves its place to others", async () => {
+  for (let round = 0; round < 12; round++) {
+    const leaving = new AbortController();
+    const response = await api.get(`/registry/v2/${million.popular}`, { signal: leaving.signal });
+    await response.body?.getReader().read();
+    leaving.abort();
+  }
+  expect(await readTokenIds(`/registry/v1/${million.popular}`)).toHaveLength(200_000);
+});

@@ -1,0 +1,88 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { Validator } from "@seriousme/openapi-schema-validator";
+import { beforeAll, expect, test } from "vitest";
+import { launchApi } from "../support/api.ts";
+import type { Description } from "../support/openapi.ts";
+import { createDatabase } from "../support/setup.ts";
+
+const COMMITTED = join(import.meta.dirname, "../../docs/openapi.json");
+
+let served: Description;
+
+beforeAll(async () => {
+  // It describes itself before anything is indexed.
+  const api = await launchApi({ databaseUrl: await createDatabase() });
+  served = (await (await api.get("/openapi.json")).json()) as Description;
+  await api.stop();
+});
+
+const operations = () => Object.entries(served.paths).filter(([path]) => path.startsWith("/registry/"));
+
+test("docs/openapi.json is what the service serves; `npm run openapi` writes it", () => {
+  expect(JSON.parse(readFileSync(COMMITTED, "utf8"))).toEqual(served);
+});
+
+test("it is an OpenAPI 3.1 document", async () => {
+  expect(served.openapi).toMatch(/^3\.1\.\d+$/);
+  const { valid, errors } = await new Validator().validate({ ...served });
+  expect(errors).toBeUndefined();
+  expect(valid).toBe(true);
+});
+
+// As in the contract: first what is required, then what is not.
+const CONTRACT = {
+  "/registry/v2/{wallet}": ["wallet", "chainId"],
+  "/registry/v2/check/all": ["to from", "chainId rights"],
+  "/registry/v2/check/contract": ["from to contract", "chainId rights"],
+  "/registry/v2/check/erc721": ["delegate vault contract tokenId", "chainId rights"],
+  "/registry/v2/check/erc1155": ["delegate vault contract tokenId", "chainId rights"],
+  "/registry/v2/check/erc20": ["delegate vault contract", "chainId rights"],
+  "/registry/v1/{wallet}": ["wallet", "chainId"],
+  "/registry/v1/check/all": ["delegate vault", "chainId"],
+  "/registry/v1/check/contract": ["delegate vault contract", "chainId"],
+  "/registry/v1/check/token": ["delegate vault contract tokenId", "chainId"],
+} as const;
+
+// What this service offers beyond the contract.
+const LIST_OPTIONS = ["details", "limit", "cursor", "numbers"];
+const EXTRAS: Record<string, string[]> = {
+  "/registry/v1/{wallet}": LIST_OPTIONS,
+  "/registry/v2/{wallet}": LIST_OPTIONS,
+  "/registry/v2/check/erc20": ["numbers"],
+  "/registry/v2/check/erc1155": ["numbers"],
+};
+
+test("it has the ten operations of the contract, each with its parameters, and no others", () => {
+  const described = operations().map(([path, { get, ...methods }]) => {
+    expect(methods, `${path} has other methods than GET`).toEqual({});
+    const { parameters = [] } = get;
+    const names = (isRequired: boolean) =>
+      parameters.filter(({ required = false }) => required === isRequired).map(({ name }) => name);
+    for (const { name, ...parameter } of parameters) {
+      expect(parameter.in, `${path}: ${name}`).toBe(name === "wallet" ? "path" : "query");
+    }
+    return [path, { required: names(true).sort(), optional: names(false).sort() }];
+  });
+  const expected = Object.entries(CONTRACT).map(([path, [required, optional]]) => [
+    path,
+    { required: required.split(" ").sort(), optional: [...optional.split(" "), ...(EXTRAS[path] ?? [])].sort() },
+  ]);
+  expect(Object.fromEntries(described)).toEqual(Object.fromEntries(expected));
+});
+
+test("every answer of the registry carries the freshness headers, and a refusal says when to ask again", () => {
+  for (const [path, { get }] of operations()) {
+    const { headers } = get.responses[200] ?? {};
+    for (const name of ["X-Indexed-Block", "X-Indexed-Block-Timestamp", "X-Finalized-Block"]) {
+      expect(headers?.[name], `${path}: ${name}`).toMatchObject({ required: true });
+    }
+    expect(get.responses[503]?.headers?.["Retry-After"], path).toMatchObject({ required: true });
+    expect(Object.keys(get.responses), path).toEqual(expect.arrayContaining(["200", "400", "503"]));
+  }
+});
+
+test("operations have ids of their own", () => {
+  const ids = Object.values(served.paths).map(({ get }) => get.operationId);
+  expect(new Set(ids).size).toBe(ids.length);
+});

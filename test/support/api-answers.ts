@@ -1,0 +1,98 @@
+import { type Address, getAddress, type Hex, zeroAddress } from "viem";
+import { expect } from "vitest";
+import { type Answers, type Listed, listOf, type Question, questionsOf, textOf } from "./answers.ts";
+import type { World } from "./world.ts";
+
+const AT_ONCE = 64;
+
+/** What the API answers over HTTP at a block: every check, and every list. */
+export const answersOfApi = async (
+  apiUrl: string,
+  chainId: number,
+  world: World,
+  blockNumber: bigint,
+): Promise<Answers> => {
+  const get = async (path: string): Promise<string> => {
+    const response = await fetch(`${apiUrl}/registry/${path}`);
+    const body = await response.text();
+    expect(response.status, `${path}: ${body}`).toBe(200);
+    expect(response.headers.get("X-Indexed-Block"), path).toBe(String(blockNumber));
+    return body;
+  };
+  const answers: Answers = new Map();
+
+  const questions = [...questionsOf(world).entries()];
+  while (questions.length > 0) {
+    await Promise.all(
+      questions.splice(0, AT_ONCE).map(async ([index, question]) => {
+        answers.set(textOf(question), await get(checkPath(question, chainId, index)));
+      }),
+    );
+  }
+
+  for (const { address } of world.wallets) {
+    for (const version of ["v1", "v2"] as const) {
+      const body = await get(`${version}/${address}?chainId=${chainId}&details=true&numbers=string`);
+      const rows = JSON.parse(body) as Row[];
+      expectInOrder(rows);
+      const incoming = rows.filter(({ direction }) => direction === "incoming");
+      // A delegation to itself is listed once, and counts for both.
+      const outgoing = rows.filter(
+        (row) => row.direction === "outgoing" || (row.vault ?? row.from) === getAddress(address),
+      );
+      answers.set(`${version} incoming ${address}`, listOf(incoming.map(readRow)));
+      answers.set(`${version} outgoing ${address}`, listOf(outgoing.map(readRow)));
+    }
+  }
+  return answers;
+};
+
+/** The question as a request, in every spelling that there is: one after the other. */
+const checkPath = (question: Question, chainId: number, index: number): string => {
+  const { registry, check, vault, delegate, ...rest } = question;
+  const isOther = registry === "v2" && index % 2 === 1;
+  const query = new URLSearchParams({
+    [isOther ? "to" : "delegate"]: index % 3 === 0 ? getAddress(delegate) : delegate,
+    [isOther ? "from" : "vault"]: vault,
+    chainId: String(chainId),
+  });
+  if ("contract" in rest) query.set("contract", rest.contract);
+  if ("tokenId" in rest)
+    query.set("tokenId", index % 5 === 0 ? `0x${rest.tokenId.toString(16)}` : String(rest.tokenId));
+  if ("rights" in rest) query.set("rights", rest.rights);
+  return `${registry}/check/${check}?${query}`;
+};
+
+type Row = {
+  type: string;
+  vault?: Address;
+  delegate?: Address;
+  from?: Address;
+  to?: Address;
+  contract: Address | null;
+  tokenId: string | null;
+  direction: "incoming" | "outgoing";
+  rights?: Hex;
+  amount?: string | null;
+  tokenStandard?: string | null;
+  blockNumber: number;
+};
+
+const readRow = (row: Row): Listed => {
+  const [vault, delegate] = [row.vault ?? row.from, row.delegate ?? row.to];
+  if (!vault || !delegate) throw new Error(`A delegation without wallets: ${JSON.stringify(row)}`);
+  return {
+    type: row.tokenStandard ?? row.type,
+    vault,
+    delegate,
+    contract: row.contract ?? zeroAddress,
+    tokenId: BigInt(row.tokenId ?? 0),
+    ...(row.rights && { rights: row.rights, amount: BigInt(row.amount ?? 0) }),
+  };
+};
+
+/** Incoming first; within each direction, the oldest first. */
+const expectInOrder = (rows: readonly Row[]) => {
+  const places = rows.map(({ direction, blockNumber }) => (direction === "incoming" ? 0 : 1e12) + blockNumber);
+  expect(places).toEqual(places.toSorted((a, b) => a - b));
+};
