@@ -11,6 +11,7 @@ import { Problem, problemResponse } from "./problem.ts";
 import { addChecks } from "./routes/checks.ts";
 import { addHealth, type Build } from "./routes/health.ts";
 import { addLists } from "./routes/lists.ts";
+import { addReference } from "./routes/reference.ts";
 
 const EXPOSED_HEADERS = [
   "X-Indexed-Block",
@@ -47,6 +48,7 @@ export const createApp = (source: Source, log: Logger, build: Build): OpenAPIHon
   addHealth(app, source.shards, build);
   const document = describeService(app, build.version);
   app.get("/openapi.json", (context) => context.json(document));
+  addReference(app, document);
 
   app.notFound(() =>
     problemResponse(new Problem("not-found", "There is nothing at this path. /docs lists what there is.")),

@@ -1,0 +1,190 @@
+// The "try it" forms of the API reference. An answer is shown as the text that came, never parsed: JavaScript's
+// numbers would round a balance of 2^256-1.
+
+/** A list can be of any length; what is longer than this is for curl. */
+const LONGEST_SHOWN = 100_000;
+
+/** Up to this length an answer is read out as it comes. */
+const LONGEST_SPOKEN = 200;
+
+/** The path and query that a form asks for. Empty fields are left out. */
+const requestPath = (form) => {
+  let path = form.dataset.path;
+  const query = new URLSearchParams();
+  for (const { name, value, dataset } of form.elements) {
+    // A quote would end the quoted URL in the curl line.
+    const encoded = encodeURIComponent(value).replaceAll("'", "%27");
+    if (dataset.in === "path") path = path.replace(`{${name}}`, () => encoded);
+    if (dataset.in === "query" && value !== "") query.append(name, value);
+  }
+  return `${query}` === "" ? path : `${path}?${query}`;
+};
+
+const showCurl = (form) => {
+  form.querySelector(".curl").textContent = `curl '${location.origin}${requestPath(form)}'`;
+};
+
+/** The start of an answer's text. */
+const readStart = async (response) => {
+  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  let text = "";
+  while (text.length <= LONGEST_SHOWN) {
+    const { done, value } = await reader.read();
+    if (done) return { text, isWhole: true };
+    text += value;
+  }
+  await reader.cancel();
+  return { text: text.slice(0, LONGEST_SHOWN), isWhole: false };
+};
+
+/** JSON with a line for each value. Only the space between its parts changes: digits stay as they are. */
+const layOut = (json) => {
+  let depth = 0;
+  const newLine = () => `\n${"  ".repeat(Math.max(0, depth))}`;
+  return json.replace(/"(?:[^"\\]|\\.)*"|\[\s*\]|\{\s*\}|[[\]{},:]|\s+/g, (part) => {
+    if (/^\s/.test(part)) return "";
+    if (part === ":") return ": ";
+    if (part === ",") return `,${newLine()}`;
+    if (part === "[" || part === "{") {
+      depth += 1;
+      return `${part}${newLine()}`;
+    }
+    if (part === "]" || part === "}") {
+      depth -= 1;
+      return `${newLine()}${part}`;
+    }
+    return part;
+  });
+};
+
+const element = (tag, attributes, ...children) => {
+  const made = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
+  made.append(...children);
+  return made;
+};
+
+const describeHeader = (name, value) => {
+  if (name !== "X-Indexed-Block-Timestamp" || !/^\d{1,11}$/.test(value)) return [value];
+  const [day, time] = new Date(value * 1000).toISOString().split(/[T.]/);
+  return [`${value} `, element("time", {}, `${day} ${time} UTC`)];
+};
+
+/** The headers that the reference describes for this operation, as far as they came. */
+const showHeaders = (form, headers) => {
+  const names = form.dataset.headers.split(" ").filter((name) => name !== "" && headers.has(name));
+  const rows = names.flatMap((name) => [
+    element("dt", {}, name),
+    element("dd", {}, ...describeHeader(name, headers.get(name))),
+  ]);
+  return element("dl", {}, ...rows);
+};
+
+const showBody = (text, type) => {
+  const shown = /json/.test(type) ? layOut(text) : text;
+  const attributes = {
+    class: text.startsWith("[") ? "list" : "",
+    tabindex: "0",
+    role: "group",
+    "aria-label": "Answer",
+    "aria-live": text.length > LONGEST_SPOKEN ? "off" : "polite",
+  };
+  return element("pre", attributes, shown);
+};
+
+const showAnswer = (form, response, { text, isWhole }, milliseconds) => {
+  const { status, statusText, headers } = response;
+  const [, problem] = text.match(/"type":"\/docs(#problem-[\w-]+)"/) ?? [];
+  const badge = element("span", { class: "status", "data-class": String(status)[0] }, `${status} ${statusText}`);
+  const shown = [
+    element("p", { class: "outcome" }, badge, ` in ${Math.round(milliseconds)} ms`),
+    showHeaders(form, headers),
+    showBody(text, headers.get("Content-Type") ?? ""),
+  ];
+  if (problem) shown.push(element("p", {}, element("a", { href: problem }, "What this problem means")));
+  if (!isWhole) {
+    shown.push(element("p", {}, `These are the first ${LONGEST_SHOWN} characters. The curl line above fetches all.`));
+  }
+  return shown;
+};
+
+const showFailure = () => [
+  element(
+    "p",
+    { class: "failure" },
+    "No whole answer arrived: the service cannot be reached, or the connection broke. Check the connection and send the request again.",
+  ),
+];
+
+/** What each form is waiting for. */
+const underWay = new WeakMap();
+
+const send = async (form) => {
+  underWay.get(form)?.abort();
+  const { signal } = underWay.set(form, new AbortController()).get(form);
+  const result = form.querySelector(".result");
+  result.setAttribute("aria-busy", "true");
+  const startedAt = performance.now();
+  let shown;
+  try {
+    const response = await fetch(requestPath(form), { cache: "no-store", signal });
+    const answer = await readStart(response);
+    shown = showAnswer(form, response, answer, performance.now() - startedAt);
+  } catch {
+    shown = showFailure();
+  }
+  // A later request has taken its place.
+  if (signal.aborted) return;
+  result.replaceChildren(...shown);
+  result.removeAttribute("aria-busy");
+};
+
+const copyCurl = async (form, button) => {
+  const curl = form.querySelector(".curl");
+  try {
+    await navigator.clipboard.writeText(curl.textContent);
+    button.textContent = "Copied";
+  } catch {
+    // Without https there is no clipboard to write to.
+    getSelection().selectAllChildren(curl);
+    button.textContent = "Selected";
+  }
+  setTimeout(() => {
+    button.textContent = "Copy";
+  }, 2000);
+};
+
+for (const form of document.querySelectorAll("form")) {
+  showCurl(form);
+  form.addEventListener("input", () => showCurl(form));
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    send(form);
+  });
+  const button = form.querySelector(".copy");
+  button.addEventListener("click", () => copyCurl(form, button));
+}
+
+const contents = document.getElementById("contents");
+contents.addEventListener("click", ({ target }) => {
+  if (target.closest("a") && contents.matches(":popover-open")) contents.hidePopover();
+});
+
+/** Marks in the contents what is being read. */
+const markCurrent = (id) => {
+  for (const link of contents.querySelectorAll("a")) {
+    link.removeAttribute("aria-current");
+    if (link.hash !== `#${id}`) continue;
+    link.setAttribute("aria-current", "true");
+    link.scrollIntoView({ block: "nearest" });
+  }
+};
+const reading = new IntersectionObserver(
+  (entries) => {
+    const seen = entries.find(({ isIntersecting }) => isIntersecting);
+    if (seen) markCurrent(seen.target.id);
+  },
+  // A band near the top of the window: one section at a time is in it.
+  { rootMargin: "-10% 0px -89% 0px" },
+);
+for (const section of document.querySelectorAll(".intro, .operation, .problem")) reading.observe(section);

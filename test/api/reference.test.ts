@@ -1,0 +1,141 @@
+import { afterAll, beforeAll, expect, test } from "vitest";
+import type { ServiceDescription } from "../../api/openapi.ts";
+import { PROBLEMS } from "../../api/problem.ts";
+import { renderReference } from "../../api/reference/render-reference.ts";
+import { type Api, HOT, launchSampleApi, VAULT } from "../support/api.ts";
+
+let api: Api;
+let document: ServiceDescription;
+let page: string;
+let style: string;
+let script: string;
+
+const text = async (path: string) => (await api.get(path)).text();
+
+beforeAll(async () => {
+  api = await launchSampleApi();
+  document = (await (await api.get("/openapi.json")).json()) as ServiceDescription;
+  page = await text("/docs");
+  style = await text("/docs/reference.css");
+  script = await text("/docs/reference.js");
+});
+afterAll(() => api?.stop());
+
+/** The values of an attribute, wherever it stands in the page. */
+const valuesOf = (attribute: string) =>
+  [...page.matchAll(new RegExp(` ${attribute}="([^"]*)"`, "g"))].map(([, value = ""]) => value);
+
+const operations = () =>
+  Object.entries(document.paths ?? {}).flatMap(([path, { get }]) => (get ? [{ path, get }] : []));
+
+/** The part of the page about one operation. */
+const sectionOf = (id: string) => {
+  const start = page.indexOf(`<article class="operation" id="${id}"`);
+  return start === -1 ? "" : page.slice(start, page.indexOf("</article>", start));
+};
+
+test.each([
+  ["/docs", "text/html; charset=utf-8"],
+  ["/docs/", "text/html; charset=utf-8"],
+  ["/docs/reference.css", "text/css; charset=utf-8"],
+  ["/docs/reference.js", "text/javascript; charset=utf-8"],
+])("%s is served as %s, under a policy that allows nothing from elsewhere", async (path, type) => {
+  const { status, headers } = await api.get(path);
+  expect(status).toBe(200);
+  expect(headers.get("Content-Type")).toBe(type);
+  expect(headers.get("Content-Security-Policy")).toBe(
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+  );
+  expect(headers.get("X-Content-Type-Options")).toBe("nosniff");
+  expect(headers.get("Referrer-Policy")).toBe("no-referrer");
+  expect(headers.get("Cache-Control")).toBe("public, max-age=300");
+});
+
+test("a browser loads nothing from another origin, and the policy stops nothing that the page needs", () => {
+  const loaded = [...page.matchAll(/<(?!a\b)\w+[^>]*? (?:src|srcset|href|data|poster)="([^"]*)"/g)].map(
+    ([, url]) => url,
+  );
+  expect(loaded.sort()).toEqual(["/docs/reference.css", "/docs/reference.js", "data:,"]);
+  expect(style).not.toMatch(/url\(|@import/);
+  expect(script).not.toMatch(/https?:|["'`]\/\/|\bimport\b/);
+  // What stands in the page itself would not run, and not apply.
+  expect(page).not.toMatch(/<style|<script(?! type="module" src=)| style="| on\w+="/);
+});
+
+test("every operation has a section with its parameters, responses, an example, and a form filled in with examples", () => {
+  expect(operations().length).toBeGreaterThan(10);
+  for (const { path, get } of operations()) {
+    const section = sectionOf(get.operationId ?? "");
+    expect(page).toContain(`<a href="#${get.operationId}">${get.summary}</a></li>`);
+    expect(section).toContain(`data-path="${path}"`);
+    expect(section).toContain("<figure");
+    for (const status of Object.keys(get.responses ?? {})) expect(section).toContain(`>${status}</span></dt>`);
+    for (const parameter of get.parameters ?? []) {
+      if (!("name" in parameter)) continue;
+      const { name, in: place, schema = {} } = parameter;
+      expect(section).toContain(`<code>${name}</code>`);
+      expect(section).toContain(` name="${name}" data-in="${place}"`);
+      if ("example" in schema) expect(section).toContain(`value="${schema.example}"`);
+    }
+  }
+});
+
+test("every kind of problem is explained", () => {
+  for (const [name, { title }] of Object.entries(PROBLEMS)) {
+    expect(page).toContain(`<section class="problem" id="problem-${name}"`);
+    expect(page).toContain(`<a href="#problem-${name}">${title}</a></h3>`);
+  }
+});
+
+test("the type of a problem leads to its explanation", async () => {
+  const check = `/registry/v2/check/all?to=${HOT}&from=${VAULT}`;
+  const responses = await Promise.all([
+    api.get("/registry/v2/check/all"),
+    api.get(`${check}&chainId=5`),
+    api.get(check, { headers: { "X-API-KEY": "made up" } }),
+    api.get("/registry/v3"),
+    api.get(check, { method: "POST" }),
+    api.get(`${check}&more=${"a".repeat(5000)}`),
+    api.get(check, { headers: { "X-Long": "a".repeat(10_000) } }),
+  ]);
+  expect(responses.map(({ status }) => status)).toEqual([400, 400, 401, 404, 405, 414, 431]);
+  for (const response of responses) {
+    const { type } = (await response.json()) as { type: string };
+    const [path, id] = type.split("#");
+    expect(path).toBe("/docs");
+    expect(valuesOf("id")).toContain(id);
+  }
+});
+
+test("every link and label within the page leads to one place", () => {
+  const ids = valuesOf("id");
+  expect(new Set(ids).size).toBe(ids.length);
+  const targets = [
+    ...valuesOf("href").flatMap((href) => (href.startsWith("#") ? [href.slice(1)] : [])),
+    ...["for", "aria-describedby", "aria-labelledby", "popovertarget"].flatMap(valuesOf).flatMap((id) => id.split(" ")),
+  ];
+  expect(targets.length).toBeGreaterThan(100);
+  for (const id of targets) expect(ids).toContain(id);
+});
+
+test("an answer is shown as the text that came: nothing is parsed into JavaScript's numbers", () => {
+  expect(script).not.toMatch(/JSON\.|\.json\(|eval\(|innerHTML/);
+});
+
+test("renderReference() escapes all that the document says", () => {
+  const evil = `"'><script>alert(1)</script>&`;
+  const spoil = (value: unknown, key = ""): unknown => {
+    if (typeof value === "string") return ["$ref", "in", "type"].includes(key) ? value : `${value}${evil}`;
+    if (Array.isArray(value)) return value.map((item) => spoil(item, key));
+    if (typeof value !== "object" || value === null) return value;
+    return Object.fromEntries(Object.entries(value).map(([name, item]) => [name, spoil(item, name)]));
+  };
+  const renameAll = (values: object = {}) =>
+    Object.fromEntries(Object.entries(values).map(([name, value]) => [`${name}${evil}`, value]));
+
+  const spoilt = spoil(document) as ServiceDescription;
+  const rendered = renderReference({ ...spoilt, paths: renameAll(spoilt.paths) });
+  expect(rendered).toContain("&#60;script&#62;alert(1)");
+  expect(rendered).not.toContain("<script>");
+  expect(rendered).not.toContain(`"'>`);
+});
