@@ -1,3 +1,4 @@
+import type { Logger } from "pino";
 import type { RegistryVersion } from "../registry/networks.ts";
 import type { Database } from "./database.ts";
 import type { ParameterError } from "./problem.ts";
@@ -5,7 +6,7 @@ import type { Freshness } from "./queries/freshness.ts";
 import type { Shards } from "./shards.ts";
 
 /** What the registry's routes answer from. */
-export type Source = { database: Database; shards: Shards };
+export type Source = { database: Database; shards: Shards; log: Logger };
 
 /** Names a network that is not indexed here, among the bad parameters. */
 export const checkChain =

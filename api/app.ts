@@ -1,7 +1,6 @@
 import { OpenAPIHono } from "@hono/zod-openapi";
 import { cors } from "hono/cors";
 import { requestId } from "hono/request-id";
-import type { Logger } from "pino";
 import type { Source } from "./answering.ts";
 import { apiKey } from "./middleware/api-key.ts";
 import { refuseEarly } from "./middleware/refuse-early.ts";
@@ -25,9 +24,10 @@ const EXPOSED_HEADERS = [
 ];
 
 /** The whole service, apart from the server that it runs on. */
-export const createApp = (source: Source, log: Logger, build: Build): OpenAPIHono => {
+export const createApp = (source: Source, build: Build): OpenAPIHono => {
   // A slash at the end makes no difference.
   const app = new OpenAPIHono({ strict: false });
+  const { log } = source;
 
   app.use(requestId());
   app.use(requestLog(log));

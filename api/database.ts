@@ -96,6 +96,9 @@ export class Database {
     });
     // A connection that fails while idle is replaced when one is needed.
     pool.on("error", (error) => this.#log.debug({ err: error }, "Lost an idle database connection"));
+    // One that fails while it is in use, between two statements: the next one finds out. Without a listener
+    // the process would end.
+    pool.on("connect", (client) => client.on("error", () => {}));
     return pool;
   }
 
@@ -128,6 +131,7 @@ export class Database {
   /** What a failed statement means for whoever asked. */
   #explain(error: unknown): unknown {
     const code = codeOf(error);
+    if (code === DEADLOCK) return overloaded("Others were in the way of the answer. Try again in a moment.");
     if (code === STATEMENT_TIMED_OUT) {
       return overloaded("The answer took too long to find. Try again in a moment; for a long list, use limit.");
     }
@@ -184,6 +188,7 @@ export class Database {
 /** A result that Postgres keeps until it has been fetched. */
 export class Cursor {
   readonly #client: pg.PoolClient;
+  #isClosed = false;
 
   constructor(client: pg.PoolClient) {
     this.#client = client;
@@ -196,6 +201,8 @@ export class Cursor {
 
   /** Gives the result up. */
   async close(): Promise<void> {
+    if (this.#isClosed) return;
+    this.#isClosed = true;
     try {
       await this.#client.query("close list");
       this.#client.release();

@@ -5,8 +5,15 @@ const ROWS_AT_ONCE = 250;
 /** A reader that takes nothing for so long gives up its place. */
 const IDLE_MS = 30_000;
 
-/** Sends a list as it is read, at the reader's pace. A list that breaks off is no valid JSON. */
-export const streamList = (list: List, rendering: Rendering): ReadableStream<Uint8Array> => {
+/**
+ * Sends a list as it is read, at the reader's pace.
+ * @param breakOff - ends the connection: half a list is no valid JSON, and nobody takes it for the whole
+ */
+export const streamList = (
+  list: List,
+  rendering: Rendering,
+  breakOff: (reason: unknown) => void,
+): ReadableStream<Uint8Array> => {
   const encoder = new TextEncoder();
   let isFirst = true;
   let idle: NodeJS.Timeout | undefined;
@@ -26,14 +33,12 @@ export const streamList = (list: List, rendering: Rendering): ReadableStream<Uin
             return;
           }
         } catch (error) {
-          await list.close();
-          throw error;
+          breakOff(error);
+          return;
         }
-        idle = setTimeout(() => {
-          controller.error(new Error("The reader has stopped reading."));
-          list.close();
-        }, IDLE_MS);
+        idle = setTimeout(() => breakOff(new Error("The reader has stopped reading.")), IDLE_MS);
       },
+      // Also when the connection ends, from either side.
       async cancel() {
         clearTimeout(idle);
         await list.close();

@@ -26,7 +26,7 @@ await runUntilStopped(async (signal) => {
 
   const database = new Database(databaseUrl, log);
   const shards = new Shards(database, settings.shards, settings.maxIndexLagSeconds);
-  const app = createApp({ database, shards }, log, { version, startedAt: new Date() });
+  const app = createApp({ database, shards, log }, { version, startedAt: new Date() });
   await shards.watch(signal, log);
 
   const server = await startServer(app.fetch, settings.host, settings.port);

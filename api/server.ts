@@ -6,6 +6,8 @@ import { Problem, problemDocument, problemResponse } from "./problem.ts";
 const LARGEST_HEADERS = 8192;
 /** How long what is under way may take when the server is asked to end. */
 const GRACE_MS = 20_000;
+/** How long a client that was refused may keep its end of the connection open. */
+const LINGER_MS = 1_000;
 
 export type RunningServer = {
   port: number;
@@ -17,6 +19,7 @@ type Fetch = Parameters<typeof getRequestListener>[0];
 
 /** Serves an app over HTTP. */
 export const startServer = async (fetch: Fetch, host: string, port: number): Promise<RunningServer> => {
+  const answer = getRequestListener(fetch, { errorHandler: () => problemResponse(notHttp()) });
   const server = createServer(
     {
       maxHeaderSize: LARGEST_HEADERS,
@@ -24,9 +27,13 @@ export const startServer = async (fetch: Fetch, host: string, port: number): Pro
       requestTimeout: 15_000,
       // Longer than proxies keep an idle connection: it is theirs to close.
       keepAliveTimeout: 75_000,
+      // Node would refuse a request without one with an empty body. The listener refuses it too, with a problem.
+      requireHostHeader: false,
     },
-    getRequestListener(fetch, { errorHandler: () => problemResponse(notHttp()) }),
+    answer,
   );
+  // Node would answer an expectation that it does not know with an empty 417.
+  server.on("checkExpectation", answer);
   server.on("clientError", refuse);
   await listen(server, host, port);
 
@@ -34,7 +41,10 @@ export const startServer = async (fetch: Fetch, host: string, port: number): Pro
   return { port: actualPort, stop: () => stop(server) };
 };
 
-const notHttp = () => new Problem("bad-request", "This request cannot be read.");
+/** What is refused before the app sees it is for any origin to read, too. */
+const ANY_ORIGIN = { headers: { "Access-Control-Allow-Origin": "*" } };
+
+const notHttp = () => new Problem("bad-request", "This request cannot be read.", ANY_ORIGIN);
 
 /** Answers a request that could not be read. */
 const refuse = (error: NodeJS.ErrnoException, socket: Socket) => {
@@ -44,14 +54,16 @@ const refuse = (error: NodeJS.ErrnoException, socket: Socket) => {
   }
   const problem =
     error.code === "HPE_HEADER_OVERFLOW"
-      ? new Problem("headers-too-large", `URL and headers may have ${LARGEST_HEADERS} bytes together.`)
+      ? new Problem("headers-too-large", `URL and headers may have ${LARGEST_HEADERS} bytes together.`, ANY_ORIGIN)
       : error.code === "ERR_HTTP_REQUEST_TIMEOUT"
-        ? new Problem("request-timeout", "The request did not arrive in time.")
+        ? new Problem("request-timeout", "The request did not arrive in time.", ANY_ORIGIN)
         : notHttp();
   const { status, headers, body } = problemDocument(problem);
   const lines = Object.entries({ ...headers, "Content-Length": Buffer.byteLength(body), Connection: "close" });
   const head = lines.map(([name, value]) => `${name}: ${value}`).join("\r\n");
   socket.end(`HTTP/1.1 ${status} ${problem.problem}\r\n${head}\r\n\r\n${body}`);
+  // It is still open from the other side. Nothing else would ever end it.
+  setTimeout(() => socket.destroy(), LINGER_MS).unref();
 };
 
 const listen = (server: Server, host: string, port: number) =>

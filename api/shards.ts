@@ -18,6 +18,9 @@ export class Shards {
   readonly #maxLagSeconds: number;
   #chains: ReadonlyMap<number, ShardChain> = new Map();
   #silent: readonly string[];
+  #looking: Promise<void> | undefined;
+  /** Why nothing is known at all, while that is so. */
+  #trouble: Problem | null = null;
 
   constructor(database: Database, names: readonly string[], maxLagSeconds: number) {
     this.#database = database;
@@ -32,7 +35,6 @@ export class Shards {
       try {
         await this.refresh();
       } catch (error) {
-        // What is known stays known: whether it still holds, each answer finds out by itself.
         if (!(error instanceof Problem)) log.error({ err: error }, "Cannot look at the shards");
       }
     };
@@ -46,7 +48,26 @@ export class Shards {
     keepLooking();
   }
 
-  async refresh(): Promise<void> {
+  /** Looks at the shards now; whoever asks meanwhile waits for the same look. */
+  refresh(): Promise<void> {
+    this.#looking ??= this.#look().finally(() => {
+      this.#looking = undefined;
+    });
+    return this.#looking;
+  }
+
+  async #look(): Promise<void> {
+    try {
+      await this.#readShards();
+      this.#trouble = null;
+    } catch (error) {
+      // What is known stays known: whether it still holds, each answer finds out by itself.
+      if (this.#chains.size === 0 && error instanceof Problem) this.#trouble = error;
+      throw error;
+    }
+  }
+
+  async #readShards(): Promise<void> {
     const found = await readShards(this.#database, this.#names);
     const inOrder = this.#names.flatMap((name) => found.filter(({ shard }) => shard === name));
     // Two shards may have the same chain, as when it moves from one to the other.
@@ -94,6 +115,7 @@ export class Shards {
   schemaOf(chainId: number): string {
     const chain = this.#chains.get(chainId);
     if (chain?.isServed) return chain.shard;
+    if (this.#trouble) throw this.#trouble;
     throw this.#whyNot(chain, null) ?? notIndexed(this.#missing());
   }
 

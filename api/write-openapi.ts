@@ -13,6 +13,6 @@ const { version } = JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8"))
 // A service that describes itself asks no database.
 const log = pino({ enabled: false });
 const database = new Database("", log);
-const app = createApp({ database, shards: new Shards(database, [], 0) }, log, { version, startedAt: new Date() });
+const app = createApp({ database, shards: new Shards(database, [], 0), log }, { version, startedAt: new Date() });
 const response = await app.request("/openapi.json");
 writeFileSync(join(ROOT, "docs/openapi.json"), JSON.stringify(await response.json(), null, 2));

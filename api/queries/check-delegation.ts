@@ -62,17 +62,15 @@ const answerTo = (schema: string, version: RegistryVersion, check: Check): strin
 };
 
 /** The statement that answers any number of questions of one kind, in their order. */
-export const checkStatement = (schema: string, version: RegistryVersion, check: Check) => ({
-  name: `${schema} ${version} ${check}`,
+export const checkStatement = (schema: string, version: RegistryVersion, check: Check): string =>
   // The tables in the order in which a reorg locks them.
-  text: `
+  `
     select answer.value, ${freshnessColumns("block")}
     from unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::numeric[], $6::text[]) with ordinality
       as q (chain_id, vault, delegate, contract, token_id, rights, position)
     cross join lateral (select (${answerTo(schema, version, check)})::text as value) answer
     left join "${schema}".indexed_block block on block.chain_id = q.chain_id
-    order by q.position`,
-});
+    order by q.position`;
 
 const checkValues = (questions: readonly Question[]): unknown[] => [
   questions.map(({ chainId }) => chainId),
@@ -93,14 +91,15 @@ export class DelegationChecks {
   }
 
   answer(schema: string, version: RegistryVersion, check: Check, question: Question): Promise<Answer> {
-    const statement = checkStatement(schema, version, check);
-    let batch = this.#batches.get(statement.name);
+    const name = `${schema} ${version} ${check}`;
+    let batch = this.#batches.get(name);
     if (!batch) {
+      const text = checkStatement(schema, version, check);
       batch = new Batch(async (questions) => {
-        const rows = await this.#database.query({ ...statement, values: checkValues(questions) });
+        const rows = await this.#database.query({ name, text, values: checkValues(questions) });
         return rows.map(([value, ...block]) => ({ value: String(value), freshness: readFreshness(block) }));
       });
-      this.#batches.set(statement.name, batch);
+      this.#batches.set(name, batch);
     }
     return batch.answer(question);
   }

@@ -32,7 +32,7 @@ export type Page = { delegations: ListedDelegation[]; freshness: Freshness | nul
  * A wallet's delegations after a position. The first row tells the block, as direction -1; so there is
  * one also where there is no delegation. A delegation to itself is listed once, as incoming.
  */
-export const listStatement = ({ schema, version, hasDetails }: Omit<ListQuestion, "chainId" | "wallet">) => {
+export const listStatement = ({ schema, version, hasDetails }: Omit<ListQuestion, "chainId" | "wallet">): string => {
   const rights = version === "v2" ? "rights, amount" : "'', 0";
   const details = hasDetails ? `, ${rights}, block_timestamp, transaction_hash` : "";
   const half = (direction: 0 | 1, end: string, other: string, after: string, condition = "") => `
@@ -43,10 +43,8 @@ export const listStatement = ({ schema, version, hasDetails }: Omit<ListQuestion
      limit $7::int)`;
   const incoming = half(0, "delegate", "vault", "$3::bigint, $4::int");
   const outgoing = half(1, "vault", "delegate", "$5::bigint, $6::int", "and delegate <> $2");
-  return {
-    name: `${schema} ${version} list${hasDetails ? " with details" : ""}`,
-    // The tables in the order in which a reorg locks them.
-    text: `
+  // The tables in the order in which a reorg locks them.
+  return `
       with list as (${incoming} union all ${outgoing})
       select -1 as direction, block.number as block_number, 0 as log_index, block.timestamp::text, block.finalized_number::text,
         null, null ${hasDetails ? ", null, null, null, null" : ""}
@@ -55,8 +53,7 @@ export const listStatement = ({ schema, version, hasDetails }: Omit<ListQuestion
       union all
       select * from list
       order by direction, block_number, log_index
-      limit $7::int + 1`,
-  };
+      limit $7::int + 1`;
 };
 
 /** Before the first event, and after the last. */
@@ -76,8 +73,10 @@ export const readPage = async (
   limit: number,
   after?: Position,
 ): Promise<Page> => {
+  const { schema, version, hasDetails } = question;
   const [block, ...rows] = await database.query({
-    ...listStatement(question),
+    name: `${schema} ${version} list${hasDetails ? " with details" : ""}`,
+    text: listStatement(question),
     values: listValues(question, limit, after),
   });
   return { freshness: readBlock(block), delegations: rows.map(readDelegation) };
@@ -85,8 +84,7 @@ export const readPage = async (
 
 /** A wallet's whole list, to be read part by part. The parts are of one moment. */
 export const openList = async (database: Database, question: ListQuestion): Promise<List> => {
-  const { text } = listStatement(question);
-  const cursor = await database.openCursor(text, listValues(question, null));
+  const cursor = await database.openCursor(listStatement(question), listValues(question, null));
   try {
     const [block] = await cursor.fetch(1);
     return new List(cursor, readBlock(block));

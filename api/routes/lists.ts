@@ -1,3 +1,4 @@
+import type { HttpBindings } from "@hono/node-server";
 import { type OpenAPIHono, z } from "@hono/zod-openapi";
 import type { Context } from "hono";
 import type { Address } from "viem";
@@ -9,8 +10,7 @@ import { streamList } from "../list-stream.ts";
 import { addOperation } from "../operation.ts";
 import { chainId, cursor, details, limit, MAX_LIMIT, numbers, SAMPLES, wallet } from "../parameters.ts";
 import type { ParameterError } from "../problem.ts";
-import type { Freshness } from "../queries/freshness.ts";
-import { type List, openList, readPage } from "../queries/list-delegations.ts";
+import { type ListQuestion, openList, readPage } from "../queries/list-delegations.ts";
 import { answers, LINK } from "./responses.ts";
 
 const address = z.string().openapi({ description: "EIP-55 checksummed." });
@@ -113,11 +113,12 @@ const checkCursor = (version: RegistryVersion, values: Partial<ListValues>): Par
 };
 
 const answerList = async (
-  { database, shards }: Source,
+  source: Source,
   version: RegistryVersion,
   { wallet, chainId, details, limit, cursor, numbers }: ListValues,
   context: Context,
 ): Promise<Response> => {
+  const { database, shards } = source;
   const list = { version, chainId, wallet };
   const question = { ...list, schema: shards.schemaOf(chainId), hasDetails: details };
   const rendering = { ...list, numbers };
@@ -132,9 +133,7 @@ const answerList = async (
   if (!isWhole && limit === null) {
     // A HEAD has nothing to stream.
     if (context.req.method === "HEAD") return context.body(null, 200, headers);
-    return answerLongList(await openList(database, question), rendering, (freshness) =>
-      answerHeaders(shards.requireFresh(chainId, freshness)),
-    );
+    return answerLongList(source, question, rendering, context);
   }
   const shown = page.delegations.slice(0, size);
   const last = shown.at(-1);
@@ -148,13 +147,20 @@ const answerList = async (
 
 /** A list that is too long to be read at once. Its own statement says at which block it is true. */
 const answerLongList = async (
-  list: List,
+  { database, shards, log }: Source,
+  question: ListQuestion,
   rendering: Rendering,
-  headersOf: (freshness: Freshness | null) => Record<string, string>,
+  context: Context<{ Bindings: HttpBindings }>,
 ): Promise<Response> => {
+  const list = await openList(database, question);
   try {
-    const headers = headersOf(list.freshness);
-    return new Response(streamList(list, rendering), { status: 200, headers });
+    const headers = answerHeaders(shards.requireFresh(question.chainId, list.freshness));
+    const { outgoing } = context.env;
+    const stream = streamList(list, rendering, (reason) => {
+      log.warn({ err: reason }, "A long list broke off");
+      outgoing.destroy();
+    });
+    return new Response(stream, { status: 200, headers });
   } catch (error) {
     await list.close();
     throw error;

@@ -23,11 +23,13 @@ afterAll(async () => {
 
 const STATEMENTS = (["v1", "v2"] as const).flatMap((version) => [
   ...CHECKS[version].map((check) => ({
-    ...checkStatement("registry", version, check),
+    name: `${version} ${check}`,
+    text: checkStatement("registry", version, check),
     values: `array[1], array['0xa'], array['0xb'], array['0xc'], array[1], array['0xd']`,
   })),
   ...[false, true].map((hasDetails) => ({
-    ...listStatement({ schema: "registry", version, hasDetails }),
+    name: `${version} list`,
+    text: listStatement({ schema: "registry", version, hasDetails }),
     values: "1, '0xa', -1, -1, -1, -1, 100",
   })),
 ]);
@@ -152,4 +154,27 @@ test("a reader that goes away in the middle of a list leaves its place to others
     leaving.abort();
   }
   expect(await readTokenIds(`/registry/v1/${million.popular}`)).toHaveLength(200_000);
+});
+
+test("a list that cannot be read to its end breaks off, and is taken for the whole by nobody", async () => {
+  const response = await api.get(`/registry/v2/${million.popular}`);
+  const reader = response.body?.getReader();
+  if (!reader) throw new Error("The list has no body.");
+  let text = Buffer.from((await reader.read()).value ?? []).toString();
+  const { rows } = await million.client.query(
+    "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'api' and query like 'fetch%'",
+  );
+  expect(rows.length).toBeGreaterThan(0);
+
+  const readOn = async () => {
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (done) return;
+      text += Buffer.from(value).toString();
+    }
+  };
+  await expect(readOn()).rejects.toThrow();
+  expect(() => JSON.parse(text)).toThrow();
+  expect(text).not.toMatch(/error/i);
+  expect((await api.get(`/registry/v2/${million.popular}?limit=1`)).status).toBe(200);
 });

@@ -5,7 +5,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { startEmbeddedPostgres } from "../../stack/embedded-postgres.ts";
 import { findFreePort } from "../../stack/ports.ts";
-import { type Api, HOT, indexSamples, launchApi, VAULT } from "../support/api.ts";
+import { type Api, HOT, indexSamples, launchApi, startApi, VAULT } from "../support/api.ts";
 import { runningProcesses } from "../support/processes.ts";
 import { until } from "../support/setup.ts";
 
@@ -81,9 +81,15 @@ test("Postgres is stopped: 503 within 2 s, and answers again within 5 s of its r
   await expectAnswers();
   await postgres.stop();
   await expectRefusals();
+  // One that is started meanwhile says the same.
+  const late = await startApi({ databaseUrl: postgres.url, env: { MAX_INDEX_LAG_SECONDS: "86400" } });
+  const refusal = await late.get(QUESTIONS[0] ?? "");
+  expect([refusal.status, await refusal.json()]).toMatchObject([503, { type: "/docs#problem-database-unavailable" }]);
+
   postgres = await start();
   await until("it answers again", async () => (await ask(QUESTIONS[0] ?? "")).status === 200, 5);
   await expectAnswers();
+  await until("so does the other one", async () => (await late.get(QUESTIONS[0] ?? "")).ok, 5);
 });
 
 test("Postgres hangs: 503 within 2 s, and answers again within 5 s of its waking, without a restart", async () => {

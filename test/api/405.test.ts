@@ -1,0 +1,107 @@
+import { Agent, request } from "node:http";
+import { json, text } from "node:stream/consumers";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { type Api, HOT, launchSampleApi, VAULT } from "../support/api.ts";
+
+let api: Api;
+const agent = new Agent({ keepAlive: true, maxSockets: 1 });
+beforeAll(async () => {
+  api = await launchSampleApi();
+});
+afterAll(() => {
+  agent.destroy();
+  return api?.stop();
+});
+
+const CHECK = `/registry/v2/check/all?to=${HOT}&from=${VAULT}`;
+
+const PATHS = {
+  "a check": CHECK,
+  "a check without its parameters": "/registry/v2/check/all",
+  "a v1 check": `/registry/v1/check/all?delegate=${HOT}&vault=${VAULT}`,
+  "a list": `/registry/v2/${VAULT}`,
+  "a bad wallet": "/registry/v2/garbage",
+  "a path that does not exist": "/nothing/here",
+  "the root": "/",
+  health: "/health",
+};
+
+/** fetch knows better than to send some of them. */
+const OTHER_METHODS = ["TRACE", "PROPFIND", "PURGE", "LINK", "M-SEARCH", "SEARCH", "MKCOL", "REPORT"];
+
+/** Sends any method, over one connection. */
+const send = (method: string, path: string, body = "") =>
+  new Promise<{ status: number; headers: NodeJS.Dict<string | string[]>; body: unknown; isReused: boolean }>(
+    (resolve, reject) => {
+      const headers = body ? { "Content-Length": Buffer.byteLength(body) } : {};
+      const sent = request({ host: "127.0.0.1", port: api.port, method, path, headers, agent }, async (response) => {
+        const { statusCode: status = 0, headers } = response;
+        const read = headers["content-type"]?.includes("json") ? json : text;
+        resolve({ status, headers, body: await read(response), isReused: sent.reusedSocket });
+      });
+      sent.on("error", reject);
+      sent.end(body);
+    },
+  );
+
+describe.each(["POST", "PUT", "DELETE", "PATCH"])("%s is refused, with the methods that are not", (method) => {
+  test.each(Object.entries(PATHS))("%s", async (_, path) => {
+    const response = await api.get(path, { method });
+    expect(response.status).toBe(405);
+    expect(response.headers.get("allow")).toBe("GET, HEAD, OPTIONS");
+    expect(response.headers.get("content-type")).toBe("application/problem+json");
+    expect(await response.json()).toEqual({
+      type: "/docs#problem-method-not-allowed",
+      title: "Method not allowed",
+      status: 405,
+      detail: expect.stringContaining("GET, HEAD, OPTIONS"),
+    });
+  });
+});
+
+test.each(OTHER_METHODS)("%s is refused as well", async (method) => {
+  const { status, headers, body } = await send(method, CHECK);
+  expect(status).toBe(405);
+  expect(headers.allow).toBe("GET, HEAD, OPTIONS");
+  expect(body).toMatchObject({ type: "/docs#problem-method-not-allowed", status: 405 });
+});
+
+test("a method stays what it is, whatever a header calls it", async () => {
+  const headers = { "X-HTTP-Method-Override": "GET", "X-HTTP-Method": "GET", "X-Method-Override": "GET" };
+  expect((await api.get(CHECK, { method: "POST", headers })).status).toBe(405);
+  expect((await api.get(CHECK, { headers: { "X-HTTP-Method-Override": "DELETE" } })).status).toBe(200);
+});
+
+test("a body that is refused does not spoil the connection: the next question on it is answered", async () => {
+  await send("GET", CHECK);
+  const refused = await send("POST", CHECK, JSON.stringify({ to: HOT, from: VAULT, padding: "x".repeat(100_000) }));
+  expect(refused).toMatchObject({ status: 405, isReused: true });
+  expect(await send("GET", CHECK)).toMatchObject({ status: 200, body: true, isReused: true });
+});
+
+test("a body is never read as a question", async () => {
+  const body = `to=${HOT}&from=${VAULT}`;
+  const headers = { "Content-Type": "application/x-www-form-urlencoded" };
+  expect((await api.get("/registry/v2/check/all", { method: "POST", body, headers })).status).toBe(405);
+});
+
+describe("HEAD is answered like GET, without the body", () => {
+  test.each(Object.entries(PATHS))("%s", async (_, path) => {
+    const [get, head] = [await api.get(path), await api.get(path, { method: "HEAD" })];
+    expect(head.status).toBe(get.status);
+    expect(await head.text()).toBe("");
+    // Of one request, of a moment, of a body, and of a connection.
+    const changing = ["x-request-id", "date", "content-length", "connection", "keep-alive"];
+    const headersOf = ({ headers }: Response) => [...headers].filter(([name]) => !changing.includes(name));
+    expect(headersOf(head)).toEqual(headersOf(get));
+  });
+});
+
+describe("OPTIONS is answered", () => {
+  test.each(Object.entries(PATHS))("%s", async (_, path) => {
+    const response = await api.get(path, { method: "OPTIONS" });
+    expect(response.status).toBe(204);
+    expect(response.headers.get("access-control-allow-methods")).toBe("GET,HEAD,OPTIONS");
+    expect(await response.text()).toBe("");
+  });
+});
