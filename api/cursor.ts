@@ -11,17 +11,17 @@ const listName = ({ version, chainId, wallet }: List) => `${version}.${chainId}.
 export const encodeCursor = ({ direction, blockNumber, logIndex }: Position, list: List): string =>
   Buffer.from(`${listName(list)}.${direction}.${blockNumber}.${logIndex}`).toString("base64url");
 
+const decode = (cursor: string) =>
+  /^(?<list>v[12]\.\d+\.0x[0-9a-f]{40})\.(?<direction>incoming|outgoing)\.(?<blockNumber>\d{1,18})\.(?<logIndex>\d{1,9})$/.exec(
+    Buffer.from(cursor, "base64url").toString(),
+  )?.groups;
+
+/** Whether a text could be a cursor of any list. */
+export const isCursor = (text: string): boolean => decode(text) !== undefined;
+
 /** The position in a cursor of this list, or null. */
 export const decodeCursor = (cursor: string, list: List): Position | null => {
-  const text = Buffer.from(cursor, "base64url").toString();
-  const name = `${listName(list)}.`;
-  if (!text.startsWith(name)) return null;
-  const [, direction, blockNumber, logIndex] =
-    /^(incoming|outgoing)\.(\d{1,18})\.(\d{1,9})$/.exec(text.slice(name.length)) ?? [];
-  if (!direction || !blockNumber || !logIndex) return null;
-  return {
-    direction: direction === "incoming" ? "incoming" : "outgoing",
-    blockNumber,
-    logIndex,
-  };
+  const { list: name, direction, blockNumber, logIndex } = decode(cursor) ?? {};
+  if (name !== listName(list) || blockNumber === undefined || logIndex === undefined) return null;
+  return { direction: direction === "incoming" ? "incoming" : "outgoing", blockNumber, logIndex };
 };

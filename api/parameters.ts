@@ -1,6 +1,7 @@
 import { z } from "@hono/zod-openapi";
 import { type Address, type Hex, maxUint256, stringToHex } from "viem";
 import { FULL_RIGHTS } from "../registry/delegation.ts";
+import { isCursor } from "./cursor.ts";
 
 // What a request may say. Each parameter is written down once: it validates the request and describes
 // itself in the OpenAPI document.
@@ -186,5 +187,6 @@ export const cursor: Parameter<string | null> = {
   default: null,
   schema: z
     .string()
+    .refine(isCursor, { error: "is not one that a list gave: start again without it" })
     .openapi({ type: "string", description: "Where the page starts: from the `Link` header of the one before it." }),
 };

@@ -1,10 +1,10 @@
 /** The values of a query string by name. A value that cannot be decoded is null: only whoever needs it is to complain. */
 export const parseQueryString = (url: string): Map<string, (string | null)[]> => {
   const values = new Map<string, (string | null)[]>();
-  const start = url.indexOf("?");
+  const [beforeFragment = ""] = url.split("#", 1);
+  const start = beforeFragment.indexOf("?");
   if (start === -1) return values;
-  const end = url.indexOf("#", start);
-  for (const pair of url.slice(start + 1, end === -1 ? undefined : end).split("&")) {
+  for (const pair of beforeFragment.slice(start + 1).split("&")) {
     if (pair === "") continue;
     const separator = pair.indexOf("=");
     const name = decode(separator === -1 ? pair : pair.slice(0, separator));

@@ -1,6 +1,7 @@
-import { createServer, type Server } from "node:http";
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
 import { getRequestListener } from "@hono/node-server";
+import { methodNotAllowed } from "./middleware/refuse-early.ts";
 import { Problem, problemDocument, problemResponse } from "./problem.ts";
 
 const LARGEST_HEADERS = 8192;
@@ -19,7 +20,12 @@ type Fetch = Parameters<typeof getRequestListener>[0];
 
 /** Serves an app over HTTP. */
 export const startServer = async (fetch: Fetch, host: string, port: number): Promise<RunningServer> => {
-  const answer = getRequestListener(fetch, { errorHandler: () => problemResponse(notHttp()) });
+  const listener = getRequestListener(fetch, { errorHandler: () => problemResponse(notHttp()) });
+  const answer = (incoming: IncomingMessage, outgoing: ServerResponse) => {
+    // HTTP 1.0 does without, as in old health checks.
+    if (incoming.httpVersion === "1.0") incoming.headers.host ??= "localhost";
+    return listener(incoming, outgoing);
+  };
   const server = createServer(
     {
       maxHeaderSize: LARGEST_HEADERS,
@@ -34,7 +40,12 @@ export const startServer = async (fetch: Fetch, host: string, port: number): Pro
   );
   // Node would answer an expectation that it does not know with an empty 417.
   server.on("checkExpectation", answer);
-  server.on("clientError", refuse);
+  // A CONNECT would have its connection closed without a word.
+  server.on("connect", (_, socket: Socket) => refuse(socket, methodNotAllowed(ANY_ORIGIN)));
+  server.on("clientError", (error: NodeJS.ErrnoException, socket: Socket) => {
+    if (error.code === "ECONNRESET" || !socket.writable) socket.destroy();
+    else refuse(socket, whyUnreadable(error));
+  });
   await listen(server, host, port);
 
   const { port: actualPort } = server.address() as AddressInfo;
@@ -42,22 +53,26 @@ export const startServer = async (fetch: Fetch, host: string, port: number): Pro
 };
 
 /** What is refused before the app sees it is for any origin to read, too. */
-const ANY_ORIGIN = { headers: { "Access-Control-Allow-Origin": "*" } };
+const ANY_ORIGIN = { "Access-Control-Allow-Origin": "*" };
 
-const notHttp = () => new Problem("bad-request", "This request cannot be read.", ANY_ORIGIN);
+const notHttp = () => new Problem("bad-request", "This request cannot be read.", { headers: ANY_ORIGIN });
 
-/** Answers a request that could not be read. */
-const refuse = (error: NodeJS.ErrnoException, socket: Socket) => {
-  if (error.code === "ECONNRESET" || !socket.writable) {
-    socket.destroy();
-    return;
+const whyUnreadable = ({ code }: NodeJS.ErrnoException): Problem => {
+  switch (code) {
+    case "HPE_HEADER_OVERFLOW":
+      return new Problem("headers-too-large", `URL and headers may have ${LARGEST_HEADERS} bytes together.`, {
+        headers: ANY_ORIGIN,
+      });
+    case "ERR_HTTP_REQUEST_TIMEOUT":
+      return new Problem("request-timeout", "The request did not arrive in time.", { headers: ANY_ORIGIN });
+    default:
+      return notHttp();
   }
-  const problem =
-    error.code === "HPE_HEADER_OVERFLOW"
-      ? new Problem("headers-too-large", `URL and headers may have ${LARGEST_HEADERS} bytes together.`, ANY_ORIGIN)
-      : error.code === "ERR_HTTP_REQUEST_TIMEOUT"
-        ? new Problem("request-timeout", "The request did not arrive in time.", ANY_ORIGIN)
-        : notHttp();
+};
+
+/** Answers a request that never reaches the app, and ends its connection. */
+const refuse = (socket: Socket, problem: Problem) => {
+  socket.on("error", () => socket.destroy());
   const { status, headers, body } = problemDocument(problem);
   const lines = Object.entries({ ...headers, "Content-Length": Buffer.byteLength(body), Connection: "close" });
   const head = lines.map(([name, value]) => `${name}: ${value}`).join("\r\n");

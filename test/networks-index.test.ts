@@ -2,6 +2,7 @@ import { zeroHash } from "viem";
 import { expect, test } from "vitest";
 import { networks } from "../registry/networks.ts";
 import { encodeV1, encodeV2 } from "../sandbox/calls.ts";
+import { startApi } from "./support/api.ts";
 import { connect, createChain, createDatabase, startIndexer, untilIndexed } from "./support/setup.ts";
 
 test("each network is indexed with the registries that it has, at the addresses where they are", async () => {
@@ -31,4 +32,19 @@ test("each network is indexed with the registries that it has, at the addresses 
     { chain: 10200, registry: "v1", event: "DelegateForAll" },
     { chain: 59144, registry: "v2", event: "DelegateAll" },
   ]);
+
+  // Of a registry that a network does not have, the API does not say that there is no delegation.
+  const api = await startApi({ databaseUrl });
+  const ask = async (version: "v1" | "v2", chainId: number) => {
+    const [vault, delegate] = chains[0]?.accounts ?? [];
+    const question = `/registry/${version}/check/all?delegate=${delegate}&vault=${vault}&chainId=${chainId}`;
+    const response = await api.get(question);
+    return [response.status, await response.text()];
+  };
+  for (const { chainId } of chains) {
+    const { v1, v2 } = networks.get(chainId) ?? {};
+    const refused = [400, expect.stringMatching(/has no v[12] registry on .*; v[12] is indexed here on/)];
+    expect(await ask("v1", chainId)).toEqual(v1 ? [200, "true"] : refused);
+    expect(await ask("v2", chainId)).toEqual(v2 ? [200, "true"] : refused);
+  }
 });

@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, test } from "vitest";
+import { startApi } from "./support/api.ts";
 import { Random } from "./support/random.ts";
 import { connect, createDatabase, startIndexer, until, untilIndexed } from "./support/setup.ts";
 import { Subject } from "./support/subject.ts";
@@ -48,6 +49,24 @@ test("a restarted indexer resumes; a changed one builds beside it, takes over wi
     }
   })();
 
+  // Nor is whoever asks the API.
+  const api = await startApi({ databaseUrl });
+  const wallet = subject.world.wallets[0].address;
+  const paths = [
+    `/registry/v2/${wallet}?chainId=8453`,
+    `/registry/v1/check/all?delegate=${wallet}&vault=${wallet}&chainId=8453`,
+  ];
+  const answered: { status: number; block: number }[] = [];
+  const asking = (async () => {
+    while (isReading) {
+      for (const path of paths) {
+        const response = await api.get(path);
+        await response.text();
+        answered.push({ status: response.status, block: Number(response.headers.get("X-Indexed-Block")) });
+      }
+    }
+  })();
+
   // The chain goes on meanwhile, and both indexes with it.
   const mining = (async () => {
     while (isReading) {
@@ -66,12 +85,16 @@ test("a restarted indexer resumes; a changed one builds beside it, takes over wi
   await until("the old index is dropped", async () => (await indexSchemas(database)).length === 1);
   await sleep(1000);
   isReading = false;
-  await Promise.all([reading, mining]);
+  await Promise.all([reading, asking, mining]);
   await untilIndexed(database, subject.local);
 
   expect(seen.length).toBeGreaterThan(100);
   expect(seen).toEqual(seen.toSorted((a, b) => Number(a - b)));
+  expect(answered.length).toBeGreaterThan(100);
+  expect(answered.filter(({ status }) => status !== 200)).toEqual([]);
+  expect(answered).toEqual(answered.toSorted((a, b) => a.block - b.block));
   await subject.expectSameAnswers(databaseUrl, "registry");
+  await subject.expectSameAnswersOverHttp(api.url);
   expect(changed.output()).toContain(`Dropped ${schema}`);
 });
 

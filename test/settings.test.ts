@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
+import { parseApiSettings } from "../api/settings.ts";
 import { parseIndexerSettings } from "../indexer/settings.ts";
-import { SettingsError } from "../stack/settings.ts";
+import { parseAll, parseDatabaseUrl, parseOptionalDatabaseUrl, SettingsError } from "../stack/settings.ts";
 
 const RPC = { PONDER_RPC_URL_1: "https://rpc.example/key" };
 
@@ -44,22 +45,20 @@ describe("parseIndexerSettings() with usable settings", () => {
   });
 
   test("takes an empty variable for one that is not set", () => {
-    const settings = parseIndexerSettings({ ...RPC, DATABASE_URL: "", CHAINS: " ", SHARD: "", PONDER_WS_URL_1: "" });
+    const settings = parseIndexerSettings({ ...RPC, CHAINS: " ", SHARD: "", PONDER_WS_URL_1: "" });
     expect(settings).toMatchObject({ shard: "registry" });
   });
 
-  test("takes start block, WebSocket, database, shard, interval and port as set", () => {
+  test("takes start block, WebSocket, shard, interval and port as set", () => {
     const settings = parseIndexerSettings({
       ...RPC,
       START_BLOCK_1: "0",
       PONDER_WS_URL_1: "wss://ws.example",
-      DATABASE_URL: "postgres://user:secret@db.example:5432/app",
       SHARD: "mainnets",
       POLLING_INTERVAL_MS: "250",
       INDEXER_PORT: "4000",
     });
     expect(settings).toMatchObject({
-      databaseUrl: "postgres://user:secret@db.example:5432/app",
       shard: "mainnets",
       pollingIntervalMs: 250,
       port: 4000,
@@ -78,7 +77,6 @@ describe("parseIndexerSettings() with unusable settings", () => {
       START_BLOCK_10: "7",
       CHAINS: "1,137,424242",
       SHARD: "No Good",
-      DATABASE_URL: "mysql://db.example",
       POLLING_INTERVAL_MS: "fast",
       LOG_LEVEL: "loud",
     });
@@ -91,7 +89,6 @@ describe("parseIndexerSettings() with unusable settings", () => {
       "CHAINS names chain 137, which has no RPC: set PONDER_RPC_URL_137",
       'CHAINS: there is no registry on a chain "424242"',
       "SHARD must be",
-      "DATABASE_URL must be",
       "POLLING_INTERVAL_MS must be",
       "LOG_LEVEL must be",
     ];
@@ -109,7 +106,6 @@ describe("parseIndexerSettings() with unusable settings", () => {
     const text = problemsOf({
       PONDER_RPC_URL_1: "https://good.example/v2/s3cret,htp:/bad.example/s3cret",
       PONDER_WS_URL_1: "http://ws.example/s3cret",
-      DATABASE_URL: "mysql://user:s3cret@db.example",
     }).join();
     expect(text).not.toContain("s3cret");
   });
@@ -128,4 +124,46 @@ describe("parseIndexerSettings() with unusable settings", () => {
       expect(problems).toHaveLength(value.trim() === "" ? 0 : 1);
     },
   );
+});
+
+describe("parseApiSettings()", () => {
+  test("has working defaults", () => {
+    expect(parseApiSettings({ INDEX_SCHEMAS: "" })).toEqual({
+      shards: ["registry"],
+      host: "0.0.0.0",
+      port: 8080,
+      maxIndexLagSeconds: 600,
+      logLevel: "info",
+    });
+  });
+
+  test("takes several shards, with or without spaces, each once", () => {
+    expect(parseApiSettings({ INDEX_SCHEMAS: "mainnet, rollups,mainnet" }).shards).toEqual(["mainnet", "rollups"]);
+  });
+
+  test("names every problem at once", () => {
+    const environment = { INDEX_SCHEMAS: "Registry;drop", PORT: "0", MAX_INDEX_LAG_SECONDS: "soon", LOG_LEVEL: "loud" };
+    const problems = ["INDEX_SCHEMAS", "PORT", "MAX_INDEX_LAG_SECONDS", "LOG_LEVEL"];
+    expect(() => parseApiSettings(environment)).toThrow(SettingsError);
+    for (const problem of problems) expect(() => parseApiSettings(environment)).toThrow(problem);
+  });
+});
+
+describe("parseAll()", () => {
+  test("collects the problems of all groups, each once", () => {
+    const environment = { DATABASE_URL: "mysql://user:s3cret@db.example", LOG_LEVEL: "loud" };
+    const parse = () =>
+      parseAll(
+        () => parseDatabaseUrl(environment),
+        () => parseIndexerSettings({ ...environment, ...RPC }),
+        () => parseApiSettings(environment),
+      );
+    expect(parse).toThrow(/^The settings cannot be used:\n {2}- DATABASE_URL must be.*\n {2}- LOG_LEVEL must be.*$/);
+    expect(parse).not.toThrow("s3cret");
+  });
+
+  test("says how to get a database where one is needed", () => {
+    expect(() => parseDatabaseUrl({})).toThrow(/DATABASE_URL is not set: .*npm start/);
+    expect(parseOptionalDatabaseUrl({})).toBeNull();
+  });
 });

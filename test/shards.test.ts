@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { startApi } from "./support/api.ts";
 import { Random } from "./support/random.ts";
 import { startRpcProxy } from "./support/rpc-proxy.ts";
 import { connect, createDatabase, startIndexer, until, untilIndexed } from "./support/setup.ts";
@@ -30,10 +31,15 @@ test("two shards share a database, and neither the death of one nor that of its 
     }
   }
 
+  // The API answers for each chain from the shard that has it.
+  const api = await startApi({ databaseUrl, env: { INDEX_SCHEMAS: "shard_op,shard_base" } });
+  await op.expectSameAnswersOverHttp(api.url);
+
   const expectBaseUndisturbed = async () => {
     await base.mineRandomBlocks(3);
     await untilIndexed(database, base.local, { schema: "shard_base", seconds: 10 });
     await base.expectSameAnswers(databaseUrl, "shard_base");
+    await base.expectSameAnswersOverHttp(api.url);
   };
 
   // Its RPC is gone: the other chain goes on, and when the RPC is back, so does this one.
@@ -54,6 +60,7 @@ test("two shards share a database, and neither the death of one nor that of its 
   await startIndexer({ databaseUrl, chains, env: { CHAINS: "10", SHARD: "shard_op" } });
   await untilIndexed(database, op.local, { schema: "shard_op", seconds: 120 });
   await op.expectSameAnswers(databaseUrl, "shard_op", [1, 5]);
+  await op.expectSameAnswersOverHttp(api.url);
   await until("no index is left over", async () => {
     const { rows } = await database.query("select 1 from pg_namespace where nspname ~ '_[0-9a-f]{10}$'");
     return rows.length === 2;

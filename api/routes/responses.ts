@@ -1,5 +1,5 @@
 import { type RouteConfig, z } from "@hono/zod-openapi";
-import { PROBLEMS, type ProblemName } from "../problem.ts";
+import { notIndexed, Problem, problemDocument } from "../problem.ts";
 
 // How the OpenAPI document describes what comes back.
 
@@ -28,17 +28,38 @@ const ProblemSchema = z
   })
   .openapi("Problem", { description: "A problem document, RFC 9457." });
 
-const problem = (description: string, names: readonly ProblemName[], headers = {}) => ({
+/** What each may look like. */
+const EXAMPLES = {
+  "bad-parameter": new Problem(
+    "bad-parameter",
+    "to must be 0x and 40 hex digits. from is required (or its other name, vault).",
+    {
+      errors: [
+        { parameter: "to", message: "must be 0x and 40 hex digits" },
+        { parameter: "from", message: "is required (or its other name, vault)" },
+      ],
+    },
+  ),
+  "unknown-key": new Problem("unknown-key", "This API key is not known. Leave out X-API-KEY to ask without one."),
+  "not-indexed": notIndexed(
+    "Chain 1 (Ethereum) is still being indexed: its index has reached block 19000000 of 21000000.",
+  ),
+  "stale-index": new Problem(
+    "stale-index",
+    "Chain 1 (Ethereum) is indexed up to block 21000000 only, which is 900 s old; here at most 600 s are taken for current.",
+  ),
+  "database-unavailable": new Problem("database-unavailable", "The database cannot be reached. Try again in a moment."),
+  overloaded: new Problem("overloaded", "The answer took too long to find. Try again in a moment."),
+};
+
+const problem = (description: string, names: readonly (keyof typeof EXAMPLES)[], headers = {}) => ({
   description,
   headers,
   content: {
     "application/problem+json": {
       schema: ProblemSchema,
       examples: Object.fromEntries(
-        names.map((name) => [
-          name,
-          { value: { type: `/docs#problem-${name}`, ...PROBLEMS[name], detail: PROBLEMS[name].title } },
-        ]),
+        names.map((name) => [name, { value: JSON.parse(problemDocument(EXAMPLES[name]).body) }]),
       ),
     },
   },
