@@ -50,11 +50,8 @@ export class Batch<Question, Answer> {
   async #settle(batch: readonly Waiting<Question, Answer>[]): Promise<void> {
     try {
       const answers = await this.#ask(batch.map(({ question }) => question));
-      batch.forEach(({ resolve, reject }, index) => {
-        const answer = answers[index];
-        if (answer === undefined) reject(new Error("A question got no answer."));
-        else resolve(answer);
-      });
+      if (answers.length !== batch.length) throw new Error(`${answers.length} answers to ${batch.length} questions.`);
+      for (const [index, answer] of answers.entries()) batch[index]?.resolve(answer);
     } catch (error) {
       for (const { reject } of batch) reject(error);
     }

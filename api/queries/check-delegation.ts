@@ -65,7 +65,7 @@ const answerTo = (schema: string, version: RegistryVersion, check: Check): strin
 export const checkStatement = (schema: string, version: RegistryVersion, check: Check): string =>
   // The tables in the order in which a reorg locks them.
   `
-    select answer.value, ${freshnessColumns("block")}
+    select q.position, answer.value, ${freshnessColumns("block")}
     from unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::numeric[], $6::text[]) with ordinality
       as q (chain_id, vault, delegate, contract, token_id, rights, position)
     cross join lateral (select (${answerTo(schema, version, check)})::text as value) answer
@@ -97,7 +97,11 @@ export class DelegationChecks {
       const text = checkStatement(schema, version, check);
       batch = new Batch(async (questions) => {
         const rows = await this.#database.query({ name, text, values: checkValues(questions) });
-        return rows.map(([value, ...block]) => ({ value: String(value), freshness: readFreshness(block) }));
+        return rows.map(([position, value, ...block], index) => {
+          // Nobody may get the answer to somebody else's question.
+          if (position !== String(index + 1)) throw new Error(`Row ${index + 1} answers question ${position}.`);
+          return { value: String(value), freshness: readFreshness(block) };
+        });
       });
       this.#batches.set(name, batch);
     }

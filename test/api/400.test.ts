@@ -570,6 +570,13 @@ describe("what pages a list", () => {
     expect(await verdict(`${list.path}?cursor=garbage`)).toEqual(["cursor"]);
   });
 
+  test.each(lists)("$name: what never was a cursor is named beside a bad wallet", async ({ path }) => {
+    const garbage = path.replace(VAULT, "garbage");
+    expect(await verdict(`${garbage}?limit=1&cursor=garbage`)).toEqual(["wallet", "cursor"]);
+    // A cursor of some list may well have been one of the wallet that is meant.
+    expect(await verdict(`${garbage}?limit=1&cursor=${await readCursor(`${path}?limit=1`)}`)).toEqual(["wallet"]);
+  });
+
   test.each(lists)("$name: two cursors cannot both be meant", async (list) => {
     const first = await readCursor(`${list.path}?limit=1`);
     const second = await readCursor(`${list.path}?limit=2`);

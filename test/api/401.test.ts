@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { type Api, COIN, HOT, launchSampleApi, NFT, VAULT } from "../support/api.ts";
+import { type Api, CHECK, COIN, HOT, launchSampleApi, NFT, VAULT } from "../support/api.ts";
 import { until } from "../support/setup.ts";
 
 let api: Api;
@@ -19,7 +19,7 @@ const V1 = [
 ];
 const V2 = [
   `/registry/v2/${VAULT}`,
-  `/registry/v2/check/all?to=${HOT}&from=${VAULT}`,
+  CHECK,
   `/registry/v2/check/contract?to=${HOT}&from=${VAULT}&contract=${NFT}`,
   `/registry/v2/check/erc721?${wallets}&contract=${NFT}&tokenId=8520`,
   `/registry/v2/check/erc1155?${wallets}&contract=${NFT}&tokenId=7`,
@@ -98,7 +98,7 @@ describe("on v1, a key makes no difference", () => {
 });
 
 test("a key elsewhere than in its header is no key", async () => {
-  const path = `/registry/v2/check/all?to=${HOT}&from=${VAULT}&X-API-KEY=${KEY}&apiKey=${KEY}`;
+  const path = `${CHECK}&X-API-KEY=${KEY}&apiKey=${KEY}`;
   const response = await api.get(path, { headers: { Authorization: `Bearer ${KEY}` } });
   expect(await response.text()).toBe("true");
 });

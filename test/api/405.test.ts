@@ -1,7 +1,7 @@
-import { Agent, request } from "node:http";
-import { json, text } from "node:stream/consumers";
+import { Agent } from "node:http";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { type Api, HOT, launchSampleApi, VAULT } from "../support/api.ts";
+import { type Api, CHECK, HOT, launchSampleApi, VAULT } from "../support/api.ts";
+import { type Answer, sendBytes, sendHttp } from "../support/http.ts";
 
 let api: Api;
 const agent = new Agent({ keepAlive: true, maxSockets: 1 });
@@ -12,8 +12,6 @@ afterAll(() => {
   agent.destroy();
   return api?.stop();
 });
-
-const CHECK = `/registry/v2/check/all?to=${HOT}&from=${VAULT}`;
 
 const PATHS = {
   "a check": CHECK,
@@ -30,19 +28,13 @@ const PATHS = {
 const OTHER_METHODS = ["TRACE", "PROPFIND", "PURGE", "LINK", "M-SEARCH", "SEARCH", "MKCOL", "REPORT"];
 
 /** Sends any method, over one connection. */
-const send = (method: string, path: string, body = "") =>
-  new Promise<{ status: number; headers: NodeJS.Dict<string | string[]>; body: unknown; isReused: boolean }>(
-    (resolve, reject) => {
-      const headers = body ? { "Content-Length": Buffer.byteLength(body) } : {};
-      const sent = request({ host: "127.0.0.1", port: api.port, method, path, headers, agent }, async (response) => {
-        const { statusCode: status = 0, headers } = response;
-        const read = headers["content-type"]?.includes("json") ? json : text;
-        resolve({ status, headers, body: await read(response), isReused: sent.reusedSocket });
-      });
-      sent.on("error", reject);
-      sent.end(body);
-    },
-  );
+const send = (method: string, path: string, body?: string) => sendHttp(api.port, { method, path, agent }, body);
+
+const expectRefusal = ({ status, headers, body }: Answer) => {
+  expect(status).toBe(405);
+  expect(headers).toMatchObject({ allow: "GET, HEAD, OPTIONS", "content-type": "application/problem+json" });
+  expect(JSON.parse(body)).toMatchObject({ type: "/docs#problem-method-not-allowed", status: 405 });
+};
 
 describe.each(["POST", "PUT", "DELETE", "PATCH"])("%s is refused, with the methods that are not", (method) => {
   test.each(Object.entries(PATHS))("%s", async (_, path) => {
@@ -60,10 +52,13 @@ describe.each(["POST", "PUT", "DELETE", "PATCH"])("%s is refused, with the metho
 });
 
 test.each(OTHER_METHODS)("%s is refused as well", async (method) => {
-  const { status, headers, body } = await send(method, CHECK);
-  expect(status).toBe(405);
-  expect(headers.allow).toBe("GET, HEAD, OPTIONS");
-  expect(body).toMatchObject({ type: "/docs#problem-method-not-allowed", status: 405 });
+  expectRefusal(await send(method, CHECK));
+});
+
+test("CONNECT is refused as well, and its connection closed: there is no tunnel", async () => {
+  const answer = await sendBytes(api.port, "CONNECT api.example:443 HTTP/1.1\r\nHost: api.example:443\r\n\r\n");
+  expectRefusal(answer);
+  expect(answer.headers.connection).toBe("close");
 });
 
 test("a method stays what it is, whatever a header calls it", async () => {
@@ -76,7 +71,7 @@ test("a body that is refused does not spoil the connection: the next question on
   await send("GET", CHECK);
   const refused = await send("POST", CHECK, JSON.stringify({ to: HOT, from: VAULT, padding: "x".repeat(100_000) }));
   expect(refused).toMatchObject({ status: 405, isReused: true });
-  expect(await send("GET", CHECK)).toMatchObject({ status: 200, body: true, isReused: true });
+  expect(await send("GET", CHECK)).toMatchObject({ status: 200, body: "true", isReused: true });
 });
 
 test("a body is never read as a question", async () => {

@@ -3,7 +3,8 @@ import { readdir } from "node:fs/promises";
 import { connect, type Socket } from "node:net";
 import { text } from "node:stream/consumers";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
-import { type Api, HOT, launchSampleApi, VAULT } from "../support/api.ts";
+import { type Api, CHECK, HOT, launchSampleApi, readStart, VAULT } from "../support/api.ts";
+import { type Answer, sendBytes } from "../support/http.ts";
 import { until } from "../support/setup.ts";
 
 // What no client library would send, so it is written to the socket by hand.
@@ -12,21 +13,14 @@ let api: Api;
 let startedAt: string;
 beforeAll(async () => {
   api = await launchSampleApi();
-  startedAt = await readStart();
+  startedAt = await readStart(api);
 });
 afterAll(() => api?.stop());
 
 afterEach(async () => {
   expect(await (await api.get(CHECK)).text(), "it goes on answering").toBe("true");
-  expect(await readStart(), "it is the same process").toBe(startedAt);
+  expect(await readStart(api), "it is the same process").toBe(startedAt);
 });
-
-const readStart = async (): Promise<string> => {
-  const status = (await (await api.get("/status")).json()) as { startedAt: string };
-  return status.startedAt;
-};
-
-const CHECK = `/registry/v2/check/all?to=${HOT}&from=${VAULT}`;
 
 /** The head of a request after which the server hangs up. */
 const get = (path: string, headers: string[] = ["Host: api.example"]) =>
@@ -34,18 +28,10 @@ const get = (path: string, headers: string[] = ["Host: api.example"]) =>
 
 const open = (): Socket => connect(api.port, "127.0.0.1");
 
-/** Sends bytes, and reads until the server hangs up. */
-const send = async (request: string | Buffer) => {
-  const socket = open();
-  socket.write(request);
-  const answer = await text(socket);
-  const [head = "", body = ""] = answer.split("\r\n\r\n");
-  const [statusLine = "", ...headers] = head.split("\r\n");
-  return { status: Number(statusLine.split(" ")[1]), headers: headers.map((line) => line.toLowerCase()), body };
-};
+const send = (request: string | Buffer) => sendBytes(api.port, request);
 
-const expectProblem = ({ status, headers, body }: Awaited<ReturnType<typeof send>>, expected: object) => {
-  expect(headers).toContain("content-type: application/problem+json");
+const expectProblem = ({ status, headers, body }: Answer, expected: object) => {
+  expect(headers["content-type"]).toBe("application/problem+json");
   const problem = JSON.parse(body);
   expect(problem).toEqual({
     type: expect.any(String),
@@ -170,6 +156,11 @@ describe("a host", () => {
     expectProblem(await send(get(CHECK, [])), UNREADABLE);
   });
 
+  test("need not be named in HTTP/1.0, which does not know of it, as in old health checks", async () => {
+    expect(await send(`GET ${CHECK} HTTP/1.0\r\n\r\n`)).toMatchObject({ status: 200, body: "true" });
+    expect(await send("GET /health HTTP/1.0\r\n\r\n")).toMatchObject({ status: 200 });
+  });
+
   test.each([
     "",
     " ",
@@ -228,11 +219,14 @@ describe("whoever does not hang up does not hold on to the process", () => {
     return descriptors.length;
   };
 
-  test.skipIf(process.platform !== "linux")("after garbage", async () => {
+  test.skipIf(process.platform !== "linux").each([
+    ["garbage", "garbage\r\n\r\n"],
+    ["a CONNECT", "CONNECT api.example:443 HTTP/1.1\r\nHost: x\r\n\r\n"],
+  ])("after %s", async (_, refused) => {
     const before = await countSockets();
     const clients = Array.from({ length: 50 }, () => {
       const socket = connect({ port: api.port, host: "127.0.0.1", allowHalfOpen: true });
-      socket.write("garbage\r\n\r\n");
+      socket.write(refused);
       return socket;
     });
     try {

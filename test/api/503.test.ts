@@ -1,7 +1,7 @@
 import pg from "pg";
 import { zeroHash } from "viem";
 import { expect, onTestFinished, test } from "vitest";
-import { createSampleDatabase, HOT, startApi, VAULT } from "../support/api.ts";
+import { type Api, CHECK, createSampleDatabase, startApi, VAULT } from "../support/api.ts";
 import { Random } from "../support/random.ts";
 import { startRpcProxy } from "../support/rpc-proxy.ts";
 import { connect, createDatabase, startIndexer, until } from "../support/setup.ts";
@@ -10,10 +10,8 @@ import { Subject } from "../support/subject.ts";
 // What cannot be answered is neither `false` nor `[]`.
 
 const DAY = { MAX_INDEX_LAG_SECONDS: "86400" };
-const check = (chainId: number) => `/registry/v2/check/all?to=${HOT}&from=${VAULT}&chainId=${chainId}`;
+const check = (chainId: number) => `${CHECK}&chainId=${chainId}`;
 const list = (chainId: number) => `/registry/v1/${VAULT}?chainId=${chainId}`;
-
-type Api = Awaited<ReturnType<typeof startApi>>;
 
 const expectRefusal = async (api: Api, path: string, problem: string, detail: RegExp) => {
   const response = await api.get(path);

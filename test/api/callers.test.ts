@@ -1,9 +1,9 @@
-import { Agent, type IncomingHttpHeaders, request } from "node:http";
-import { text } from "node:stream/consumers";
+import { Agent } from "node:http";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import {
   AIRDROP,
   type Api,
+  CHECK,
   COIN,
   FRIEND,
   GONE,
@@ -14,6 +14,7 @@ import {
   OTHER,
   VAULT,
 } from "../support/api.ts";
+import { sendHttp } from "../support/http.ts";
 
 // The ways in which public programs call an API of this shape. Each would notice a difference.
 
@@ -27,18 +28,8 @@ afterAll(() => {
   return api?.stop();
 });
 
-type Answer = { status: number; headers: IncomingHttpHeaders; body: string; isReused: boolean };
-
-/** Sends a path as it is, with no headers but these: fetch would encode the one and add to the others. */
-const send = (path: string, headers: Record<string, string> = {}) =>
-  new Promise<Answer>((resolve, reject) => {
-    const sent = request({ host: "127.0.0.1", port: api.port, path, headers, agent }, async (response) => {
-      const { statusCode: status = 0, headers } = response;
-      resolve({ status, headers, body: await text(response), isReused: sent.reusedSocket });
-    });
-    sent.on("error", reject);
-    sent.end();
-  });
+/** Over one connection. */
+const send = (path: string, headers: Record<string, string> = {}) => sendHttp(api.port, { path, headers, agent });
 
 const ask = async (path: string, headers?: Record<string, string>): Promise<string> => {
   const { status, body } = await send(path, headers);
@@ -50,7 +41,7 @@ describe("a Go client that compares the raw body with true", () => {
   const isDelegate = async (path: string) => (await ask(path)) === "true";
 
   test("reads true where there is a delegation", async () => {
-    expect(await isDelegate(`/registry/v2/check/all?to=${HOT}&from=${VAULT}`)).toBe(true);
+    expect(await isDelegate(CHECK)).toBe(true);
     expect(await isDelegate(`/registry/v1/check/all?delegate=${HOT}&vault=${VAULT}`)).toBe(true);
     expect(await isDelegate(`/registry/v2/check/contract?to=${FRIEND}&from=${VAULT}&contract=${NFT}`)).toBe(true);
     expect(
@@ -65,16 +56,15 @@ describe("a Go client that compares the raw body with true", () => {
   });
 
   test("gets exactly as many bytes as it is told, as JSON", async () => {
-    const { headers, body } = await send(`/registry/v2/check/all?to=${HOT}&from=${VAULT}`);
+    const { headers, body } = await send(CHECK);
     expect(headers).toMatchObject({ "content-length": "4", "content-type": "application/json" });
     expect(Buffer.from(body)).toEqual(Buffer.from("true"));
   });
 
   test("forgets an argument of its format string, in a parameter that is not used", async () => {
-    const all = `/registry/v2/check/all?to=${HOT}&from=${VAULT}`;
-    expect(await isDelegate(`${all}&contract=%!s(MISSING)`)).toBe(true);
-    expect(await isDelegate(`/registry/v2/check/all?contract=%!s(MISSING)&to=${HOT}&from=${VAULT}`)).toBe(true);
-    expect(await isDelegate(`${all}&contract=%!s(MISSING)&tokenId=%!d(MISSING)&%!s(MISSING)=%!`)).toBe(true);
+    expect(await isDelegate(`${CHECK}&contract=%!s(MISSING)`)).toBe(true);
+    expect(await isDelegate(CHECK.replace("?", "?contract=%!s(MISSING)&"))).toBe(true);
+    expect(await isDelegate(`${CHECK}&contract=%!s(MISSING)&tokenId=%!d(MISSING)&%!s(MISSING)=%!`)).toBe(true);
   });
 
   test("forgets it in one that is used, and is told so", async () => {
@@ -123,9 +113,7 @@ describe("a client that took its parameters from another operation", () => {
   });
 
   test("sends every parameter that it has, the empty ones too", async () => {
-    expect(await ask(`/registry/v2/check/all?to=${HOT}&from=${VAULT}&contract=&tokenId=&rights=&chainId=1`)).toBe(
-      "true",
-    );
+    expect(await ask(`${CHECK}&contract=&tokenId=&rights=&chainId=1`)).toBe("true");
     expect(await ask(`/registry/v1/check/all?delegate=${HOT}&vault=${VAULT}&contract=null&tokenId=undefined`)).toBe(
       "true",
     );
@@ -233,8 +221,6 @@ describe("a JavaScript client that reads a balance", () => {
 });
 
 describe("a client with habits of its own", () => {
-  const CHECK = `/registry/v2/check/all?to=${HOT}&from=${VAULT}`;
-
   test("says nothing of what it accepts", async () => {
     const { headers, body } = await send(CHECK);
     expect(headers["content-type"]).toBe("application/json");
@@ -278,6 +264,13 @@ describe("a client with habits of its own", () => {
     expect(await ask(`${CHECK}&`)).toBe("true");
     expect(await ask(CHECK.replace("?", "?&&"))).toBe("true");
     expect(await ask(`/registry/v2/${GONE}?`)).toBe("[]");
+  });
+
+  test("sends its fragment along, which is no part of the question, whatever it looks like", async () => {
+    expect(await ask(`${CHECK}#&chainId=5`)).toBe("true");
+    const list = `/registry/v2/${VAULT}`;
+    expect(await ask(`${list}#?chainId=5`)).toBe(await ask(`${list}?chainId=1`));
+    expect(await ask(`${list}?chainId=137#?chainId=1`)).toBe(await ask(`${list}?chainId=137`));
   });
 
   test("adds a parameter so that nobody has the answer in a cache", async () => {

@@ -5,7 +5,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { startEmbeddedPostgres } from "../../stack/embedded-postgres.ts";
 import { findFreePort } from "../../stack/ports.ts";
-import { type Api, HOT, indexSamples, launchApi, startApi, VAULT } from "../support/api.ts";
+import { type Api, CHECK, HOT, indexSamples, launchApi, startApi, VAULT } from "../support/api.ts";
 import { runningProcesses } from "../support/processes.ts";
 import { until } from "../support/setup.ts";
 
@@ -33,7 +33,7 @@ afterAll(async () => {
 });
 
 const QUESTIONS = [
-  `/registry/v2/check/all?to=${HOT}&from=${VAULT}`,
+  CHECK,
   `/registry/v1/check/all?delegate=${HOT}&vault=${VAULT}`,
   `/registry/v2/${VAULT}`,
   `/registry/v1/${VAULT}?limit=2`,

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, test } from "vitest";
-import { createSampleDatabase, HOT, startApi, VAULT } from "../support/api.ts";
+import { CHECK, createSampleDatabase, startApi } from "../support/api.ts";
 import { connect } from "../support/setup.ts";
 
 test("SIGTERM: accepts nothing more, finishes what is under way, and ends with code 0", async () => {
@@ -12,7 +12,7 @@ test("SIGTERM: accepts nothing more, finishes what is under way, and ends with c
   // A question that has to wait, as during a reorg.
   await database.query("begin");
   await database.query(`lock table ${rows[0].schema}.delegation_v2 in access exclusive mode`);
-  const answers = Array.from({ length: 20 }, () => api.get(`/registry/v2/check/all?to=${HOT}&from=${VAULT}`));
+  const answers = Array.from({ length: 20 }, () => api.get(CHECK));
   await sleep(300);
 
   process.kill(api.pid, "SIGTERM");

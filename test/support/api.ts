@@ -21,6 +21,9 @@ export const NFT = "0xBC4CA0EdA7647A8aB7C2061c2E118A18a936f13D";
 export const COIN = "0xA0b86991c6218b36c1d19D4a2e9Eb0cE3606eB48";
 export const AIRDROP = "0x61697264726f7000000000000000000000000000000000000000000000000000";
 
+/** A question about them whose answer is true. */
+export const CHECK = `/registry/v2/check/all?to=${HOT}&from=${VAULT}`;
+
 const DAY = 86_400;
 
 type ApiOptions = { databaseUrl: string; env?: NodeJS.ProcessEnv };
@@ -72,6 +75,12 @@ export const launchApi = async ({ databaseUrl, env = {} }: ApiOptions) => {
 };
 
 export type Api = Awaited<ReturnType<typeof launchApi>>;
+
+/** When the process that answers was started: it tells one from another. */
+export const readStart = async (api: Api): Promise<string> => {
+  const status = (await (await api.get("/status")).json()) as { startedAt: string };
+  return status.startedAt;
+};
 
 const SAMPLE_CHAINS = [1, 137];
 
