@@ -100,7 +100,7 @@ test.for([
   ["Postgres", () => Number(processWith("postgres\0-D\0", `SANDBOX_DATA=${FOLDER}\0`))],
 ] as const)("npm run dev ends as a whole when a part of it dies: %s", async ([name, pidOf]) => {
   const dev = await startDev(FOLDER);
-  await dev.untilReady();
+  await dev.untilReady(120);
   process.kill(pidOf(dev), "SIGKILL");
   expect(await dev.exited).toBe(1);
   expect(dev.output()).toContain(`${name} ended by itself`);
@@ -109,12 +109,12 @@ test.for([
 
 test("npm run dev after one that was killed cleans up what that one left, and dies with its chain", async () => {
   const killed = await startDev(FOLDER);
-  await killed.untilReady();
+  await killed.untilReady(120);
   killed.signal("SIGKILL");
   await killed.exited;
 
   const next = await startDev(FOLDER);
-  await next.untilReady();
+  await next.untilReady(120);
   process.kill(Number(processWith(`--port\0${next.chainPort}\0`)), "SIGKILL");
   expect(await next.exited).toBe(1);
   expect(next.output()).toContain("Chain 1 ended by itself");

@@ -103,7 +103,7 @@ const prepare = async ({ language, line, code: documented }: Block, host: string
     case "go": {
       const file = write(`${name}.go`, code);
       const offline = { GOFLAGS: "-mod=mod", GOPROXY: "off", GOTOOLCHAIN: "local", GOCACHE: join(folder, "go-cache") };
-      const { exitCode, stderr } = await run("go", ["build", "-o", name, file], offline);
+      const { exitCode, stderr } = await run("go", ["build", "-p", "1", "-o", name, file], offline);
       expect(exitCode, stderr).toBe(0);
       return () => run(join(folder, name));
     }

@@ -63,6 +63,7 @@ test("a restarted indexer resumes; a changed one builds beside it, takes over wi
         const response = await api.get(path);
         await response.text();
         answered.push({ status: response.status, block: Number(response.headers.get("X-Indexed-Block")) });
+        await sleep(20);
       }
     }
   })();
