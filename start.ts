@@ -6,7 +6,7 @@ import { indexerPort, runIndexer } from "./indexer/run-indexer.ts";
 import { parseIndexerSettings } from "./indexer/settings.ts";
 import { startEmbeddedPostgres } from "./stack/embedded-postgres.ts";
 import { refuseBusyPorts } from "./stack/ports.ts";
-import { claim, loadEnvFiles, logLine, runUntilStopped } from "./stack/program.ts";
+import { claim, describeError, loadEnvFiles, logLine, runUntilStopped } from "./stack/program.ts";
 import { parseAll, parseOptionalDatabaseUrl } from "./stack/settings.ts";
 
 // npm start: indexer and API on one machine, with a Postgres of their own where DATABASE_URL names none.
@@ -51,7 +51,10 @@ await runUntilStopped(async (signal) => {
 
   const stopping = new AbortController();
   signal.addEventListener("abort", () => stopping.abort(), { once: true });
-  const running = keepApiRunning(api, postgres.url, stopping.signal);
+  const running = keepApiRunning(api, postgres.url, stopping.signal).catch((error) => {
+    logLine(`The API cannot be started: ${describeError(error)}`);
+    stopping.abort();
+  });
   try {
     await runIndexer(indexer, {
       databaseUrl: postgres.url,

@@ -3,20 +3,22 @@ import pg from "pg";
 import type { Logger } from "pino";
 import { notIndexed, Problem } from "./problem.ts";
 
-/** Enough for batches of every kind at once; a request never has a connection of its own. */
-const CONNECTIONS = 10;
-/** Long lists that are being read at the same time. */
-const CURSORS = 4;
+/** For checks, which share statements: a few are enough for any number of requests. */
+const CHECK_CONNECTIONS = 8;
+/** For lists, so that they never keep checks waiting. */
+const LIST_CONNECTIONS = 4;
+/** For long lists, each of which has one while it is read. */
+const CURSOR_CONNECTIONS = 4;
 
 /** When Postgres gives a statement up, by itself. */
-const STATEMENT_TIMEOUT_MS = 1_200;
+const STATEMENT_TIMEOUT_MS = 1_000;
 const CURSOR_TIMEOUT_MS = 20_000;
 /** A server that has not even done that by then does not answer any more. */
 const SILENCE_MS = 200;
 /** How long to wait for a connection, a new one or one that others use. */
-const CONNECT_TIMEOUT_MS = 1_500;
+const CONNECT_TIMEOUT_MS = 1_300;
 /** Whoever asked is told something by then. */
-const DEADLINE_MS = 1_600;
+const DEADLINE_MS = 1_400;
 const PROBE_MS = 500;
 
 const RETRY_AFTER_SECONDS = "2";
@@ -30,6 +32,8 @@ export const PLANNING = "-c plan_cache_mode=force_generic_plan -c enable_seqscan
 /** What Postgres says when two transactions wait for each other, or when a view was changed under a prepared statement. */
 const DEADLOCK = "40P01";
 const CHANGED_UNDER_PLAN = "0A000";
+/** When it ends a connection. */
+const SHUT_DOWN = "57P01";
 const STATEMENT_TIMED_OUT = "57014";
 const UNDEFINED_TABLE = "42P01";
 const UNDEFINED_SCHEMA = "3F000";
@@ -39,11 +43,19 @@ type Row = readonly unknown[];
 
 const codeOf = (error: unknown): string | undefined => (error instanceof pg.DatabaseError ? error.code : undefined);
 
+/** Whether a statement failed for a reason that the next one will not meet. */
+const isWorthRetrying = (error: unknown): boolean => {
+  const code = codeOf(error);
+  if (code !== undefined) return [DEADLOCK, CHANGED_UNDER_PLAN, SHUT_DOWN].includes(code);
+  return error instanceof Error && /connection terminated unexpectedly|ECONNRESET|EPIPE/i.test(error.message);
+};
+
 /** Statements over a bounded pool. While the database is out of reach, all of them fail at once. */
 export class Database {
   readonly #url: string;
   readonly #log: Logger;
-  readonly #pool: pg.Pool;
+  readonly #checks: pg.Pool;
+  readonly #lists: pg.Pool;
   readonly #cursors: pg.Pool;
   #lost: Error | null = null;
   #isClosed = false;
@@ -51,27 +63,40 @@ export class Database {
   constructor(url: string, log: Logger) {
     this.#url = url;
     this.#log = log;
-    this.#pool = this.#createPool(CONNECTIONS, STATEMENT_TIMEOUT_MS);
-    this.#cursors = this.#createPool(CURSORS, CURSOR_TIMEOUT_MS);
+    this.#checks = this.#createPool(CHECK_CONNECTIONS, STATEMENT_TIMEOUT_MS);
+    this.#lists = this.#createPool(LIST_CONNECTIONS, STATEMENT_TIMEOUT_MS);
+    this.#cursors = this.#createPool(CURSOR_CONNECTIONS, CURSOR_TIMEOUT_MS);
   }
 
   /** Runs a prepared statement. The rows are arrays; numbers in them are digits. */
-  async query(query: Query): Promise<Row[]> {
+  query(query: Query): Promise<Row[]> {
+    return this.#queryOn(this.#checks, query);
+  }
+
+  /** The same for a list, which may take a while. */
+  queryList(query: Query): Promise<Row[]> {
+    return this.#queryOn(this.#lists, query);
+  }
+
+  async #queryOn(pool: pg.Pool, query: Query): Promise<Row[]> {
     if (this.#lost) throw unavailable();
-    return within(DEADLINE_MS, this.#runTwice(query));
+    return within(DEADLINE_MS, this.#runTwice(pool, query));
   }
 
   /**
    * Runs a statement whose rows are fetched at the reader's pace. Postgres keeps the result, of one
    * moment, and no lock or snapshot: a slow reader holds up nobody but the few others with long lists.
+   * @returns the first row, and what the others are fetched with
    */
-  async openCursor(text: string, values: unknown[]): Promise<Cursor> {
+  async openCursor(text: string, values: unknown[]): Promise<{ first: Row | undefined; cursor: Cursor }> {
     if (this.#lost) throw unavailable();
     let client: pg.PoolClient | undefined;
     try {
       client = await this.#cursors.connect();
       await client.query(`declare list no scroll cursor with hold for ${text}`, values);
-      return new Cursor(client);
+      const cursor = new Cursor(client);
+      const [first] = await cursor.fetch(1);
+      return { first, cursor };
     } catch (error) {
       client?.release(true);
       throw this.#explain(error);
@@ -80,7 +105,7 @@ export class Database {
 
   async close(): Promise<void> {
     this.#isClosed = true;
-    await Promise.all([this.#pool.end(), this.#cursors.end()]);
+    await Promise.all([this.#checks, this.#lists, this.#cursors].map((pool) => pool.end()));
   }
 
   #createPool(max: number, statementTimeoutMs: number): pg.Pool {
@@ -95,27 +120,29 @@ export class Database {
       query_timeout: statementTimeoutMs + SILENCE_MS,
     });
     // A connection that fails while idle is replaced when one is needed.
-    pool.on("error", (error) => this.#log.debug({ err: error }, "Lost an idle database connection"));
+    pool.on("error", (error) => this.#log.debug(`Lost an idle database connection: ${error.message}`));
     // One that fails while it is in use, between two statements: the next one finds out. Without a listener
     // the process would end.
     pool.on("connect", (client) => client.on("error", () => {}));
     return pool;
   }
 
-  async #runTwice(query: Query): Promise<Row[]> {
+  async #runTwice(pool: pg.Pool, query: Query): Promise<Row[]> {
     try {
-      return await this.#run(query);
+      return await this.#run(pool, query);
     } catch (error) {
-      // A reorg or a switch of views came in between: once more, and it is through.
-      if (![DEADLOCK, CHANGED_UNDER_PLAN].includes(codeOf(error) ?? "")) throw this.#explain(error);
-      return this.#run(query).catch((error) => {
-        throw this.#explain(error);
-      });
+      // A reorg, a switch of views or the end of a connection came in between: once more, and it is through.
+      if (!isWorthRetrying(error)) throw this.#explain(error);
+    }
+    try {
+      return await this.#run(pool, query);
+    } catch (error) {
+      throw this.#explain(error);
     }
   }
 
-  async #run(query: Query): Promise<Row[]> {
-    const client = await this.#pool.connect();
+  async #run(pool: pg.Pool, query: Query): Promise<Row[]> {
+    const client = await pool.connect();
     try {
       const { rows } = await client.query<Row[]>({ ...query, rowMode: "array" });
       client.release();
@@ -123,7 +150,7 @@ export class Database {
     } catch (error) {
       // A plan that no longer fits stays with its connection.
       const code = codeOf(error);
-      client.release(code === undefined || code === CHANGED_UNDER_PLAN);
+      client.release(code === undefined || code === CHANGED_UNDER_PLAN || code === SHUT_DOWN);
       throw error;
     }
   }
@@ -131,7 +158,12 @@ export class Database {
   /** What a failed statement means for whoever asked. */
   #explain(error: unknown): unknown {
     const code = codeOf(error);
-    if (code === DEADLOCK) return overloaded("Others were in the way of the answer. Try again in a moment.");
+    // Twice in each other's way, or views that change faster than plans.
+    if (code?.startsWith("40") || code === CHANGED_UNDER_PLAN) {
+      return overloaded("The index was changing. Try again in a moment.");
+    }
+    // No memory, disk or connection left: others may have what they need.
+    if (code?.startsWith("53")) return overloaded("The database is full. Try again in a moment.");
     if (code === STATEMENT_TIMED_OUT) {
       return overloaded("The answer took too long to find. Try again in a moment; for a long list, use limit.");
     }
@@ -140,8 +172,8 @@ export class Database {
     if (error instanceof Error && error.message === POOL_TIMED_OUT) {
       return overloaded("Too many answers are being looked up. Try again in a moment.");
     }
-    // Without a code the connection failed; classes 08, 53, 57 and 58: the server is going, full or ill.
-    if (error instanceof Error && (code === undefined || /^(08|53|57|58)/.test(code))) {
+    // Without a code the connection failed; classes 08, 57 and 58: the server is going, or ill.
+    if (error instanceof Error && (code === undefined || /^(08|57|58)/.test(code))) {
       this.#startProbing(error);
       return unavailable();
     }
@@ -151,39 +183,40 @@ export class Database {
   #startProbing(error: Error): void {
     if (this.#lost || this.#isClosed) return;
     this.#lost = error;
-    this.#log.error({ err: error }, "The database is out of reach");
-    const probe = async () => {
-      while (!this.#isClosed) {
-        await sleep(PROBE_MS, undefined, { ref: false });
-        if (await this.#isReachable()) {
-          this.#lost = null;
-          this.#log.info("The database answers again");
-          return;
-        }
-      }
-    };
-    probe();
+    this.#log.error(`The database is out of reach: ${error.message}`);
+    this.#probe();
+  }
+
+  async #probe(): Promise<void> {
+    while (!this.#isClosed && !(await this.#isReachable())) await sleep(PROBE_MS, undefined, { ref: false });
+    if (this.#isClosed) return;
+    this.#lost = null;
+    this.#log.info("The database answers again");
   }
 
   async #isReachable(): Promise<boolean> {
-    const client = new pg.Client({
-      connectionString: this.#url,
-      application_name: "api",
-      connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
-      query_timeout: CONNECT_TIMEOUT_MS,
-    });
-    client.on("error", () => {});
+    let client: pg.Client | undefined;
     try {
+      client = new pg.Client({
+        connectionString: this.#url,
+        application_name: "api",
+        connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
+        query_timeout: CONNECT_TIMEOUT_MS,
+      });
+      client.on("error", () => {});
       await client.connect();
       await client.query("select 1");
       return true;
     } catch {
       return false;
     } finally {
-      client.end().catch(() => {});
+      client?.end().catch(() => {});
     }
   }
 }
+
+/** What was worked out already comes at once, or not at all. */
+const FETCH = { rowMode: "array", query_timeout: STATEMENT_TIMEOUT_MS + SILENCE_MS } as const;
 
 /** A result that Postgres keeps until it has been fetched. */
 export class Cursor {
@@ -195,7 +228,7 @@ export class Cursor {
   }
 
   async fetch(count: number): Promise<Row[]> {
-    const { rows } = await this.#client.query<Row[]>({ text: `fetch ${count} from list`, rowMode: "array" });
+    const { rows } = await this.#client.query<Row[]>({ ...FETCH, text: `fetch ${count} from list` });
     return rows;
   }
 

@@ -20,21 +20,25 @@ export const renderDelegation = (delegation: ListedDelegation, rendering: Render
   const vault = checksumAddress(isIncoming ? other : wallet);
   const delegate = checksumAddress(isIncoming ? wallet : other);
   const hasContract = type !== "ALL";
-  const hasToken = hasContract && type !== "CONTRACT" && type !== "ERC20";
+  const isToken = hasContract && type !== "CONTRACT";
+  const hasTokenId = isToken && type !== "ERC20";
   const isBalance = type === "ERC20" || type === "ERC1155";
-  const standard = hasContract && type !== "CONTRACT" ? `"${type}"` : "null";
 
   const fields = [
-    `"type":"${hasContract && type !== "CONTRACT" ? "TOKEN" : type}"`,
+    `"type":"${isToken ? "TOKEN" : type}"`,
     version === "v1" ? `"delegate":"${delegate}","vault":"${vault}"` : `"from":"${vault}","to":"${delegate}"`,
     `"contract":${hasContract ? `"${checksumAddress(contract)}"` : "null"}`,
-    `"tokenId":${hasToken ? number(tokenId) : "null"}`,
+    `"tokenId":${hasTokenId ? number(tokenId) : "null"}`,
   ];
   if (details) {
     fields.push(`"direction":"${position.direction}"`, `"chainId":${chainId}`);
     if (version === "v2") {
       const amount = isBalance ? number(details.amount) : "null";
-      fields.push(`"rights":"${details.rights}"`, `"amount":${amount}`, `"tokenStandard":${standard}`);
+      fields.push(
+        `"rights":"${details.rights}"`,
+        `"amount":${amount}`,
+        `"tokenStandard":${isToken ? `"${type}"` : "null"}`,
+      );
     }
     fields.push(
       `"blockNumber":${position.blockNumber}`,

@@ -2,8 +2,9 @@ import { type Rendering, renderDelegation } from "./delegation-json.ts";
 import type { List } from "./queries/list-delegations.ts";
 
 const ROWS_AT_ONCE = 250;
-/** A reader that takes nothing for so long gives up its place. */
-const IDLE_MS = 30_000;
+/** A reader may take this long, and this much longer for each row that it has taken; then it gives up its place. */
+const PATIENCE_MS = 30_000;
+const PATIENCE_PER_ROW_MS = 1;
 
 /**
  * Sends a list as it is read, at the reader's pace.
@@ -15,34 +16,47 @@ export const streamList = (
   breakOff: (reason: unknown) => void,
 ): ReadableStream<Uint8Array> => {
   const encoder = new TextEncoder();
-  let isFirst = true;
-  let idle: NodeJS.Timeout | undefined;
+  const startedAt = Date.now();
+  let sent = 0;
+  let isOver = false;
+  let timer: NodeJS.Timeout | undefined;
+
+  const end = async () => {
+    isOver = true;
+    clearTimeout(timer);
+    await list.close();
+  };
+  const giveUp = async (reason: unknown) => {
+    if (isOver) return;
+    breakOff(reason);
+    await end();
+  };
+  const setTimer = () => {
+    clearTimeout(timer);
+    const patience = startedAt + PATIENCE_MS + sent * PATIENCE_PER_ROW_MS - Date.now();
+    timer = setTimeout(() => giveUp(new Error("The reader is too slow.")), patience);
+  };
+  setTimer();
+
   return new ReadableStream<Uint8Array>(
     {
       async pull(controller) {
-        clearTimeout(idle);
         try {
           const delegations = await list.read(ROWS_AT_ONCE);
+          if (isOver) return;
           const rows = delegations.map((delegation) => renderDelegation(delegation, rendering)).join(",");
-          const separator = isFirst ? "[" : rows && ",";
-          isFirst = false;
+          const separator = sent === 0 ? "[" : rows && ",";
           controller.enqueue(encoder.encode(`${separator}${rows || "]"}`));
-          if (rows === "") {
-            controller.close();
-            await list.close();
-            return;
-          }
+          sent += delegations.length;
+          setTimer();
+          if (rows !== "") return;
+          controller.close();
+          await end();
         } catch (error) {
-          breakOff(error);
-          return;
+          await giveUp(error);
         }
-        idle = setTimeout(() => breakOff(new Error("The reader has stopped reading.")), IDLE_MS);
       },
-      // Also when the connection ends, from either side.
-      async cancel() {
-        clearTimeout(idle);
-        await list.close();
-      },
+      cancel: end,
     },
     { highWaterMark: 0 },
   );

@@ -29,7 +29,9 @@ await runUntilStopped(async (signal) => {
   const app = createApp({ database, shards, log }, { version, startedAt: new Date() });
   await shards.watch(signal, log);
 
-  const server = await startServer(app.fetch, settings.host, settings.port);
+  const server = await startServer(app.fetch, settings.host, settings.port, (error) =>
+    log.error({ err: error }, "The server has a problem"),
+  );
   log.info({ host: settings.host, port: server.port, shards: settings.shards }, "Listening");
 
   if (!signal.aborted) await new Promise((resolve) => signal.addEventListener("abort", resolve, { once: true }));

@@ -64,7 +64,9 @@ const parseParameters = <Values>({ parameters, check }: Operation<Values>, conte
         ? [context.req.param(name) ?? null]
         : [name, ...parameter.synonyms].flatMap((spelling) => query.get(spelling) ?? []);
     const parsed = parseParameter(parameter, given);
-    if ("error" in parsed) errors.push({ parameter: name, message: parsed.error });
+    // By the name that it was given.
+    const spelling = parameter.synonyms.find((synonym) => query.has(synonym) && !query.has(name)) ?? name;
+    if ("error" in parsed) errors.push({ parameter: spelling, message: parsed.error });
     else values[name] = parsed.value;
   }
   errors.push(...(check?.(values as Partial<Values>) ?? []));

@@ -13,6 +13,7 @@ export const startApiProcess = (settings: ApiSettings, databaseUrl: string, outp
       INDEX_SCHEMAS: settings.shards.join(),
       HOST: settings.host,
       PORT: String(settings.port),
+      MAX_INDEX_LAG_SECONDS: String(settings.maxIndexLagSeconds),
       LOG_LEVEL: settings.logLevel,
     },
   });

@@ -5,9 +5,9 @@ import { methodNotAllowed } from "./middleware/refuse-early.ts";
 import { Problem, problemDocument, problemResponse } from "./problem.ts";
 
 const LARGEST_HEADERS = 8192;
-/** How long what is under way may take when the server is asked to end. */
-const GRACE_MS = 20_000;
-/** How long a client that was refused may keep its end of the connection open. */
+/** How long what is under way may take when the server is asked to end: less than whoever asks will wait. */
+const GRACE_MS = 8_000;
+/** How long a client that was refused, or has not asked anything yet, may keep its connection open. */
 const LINGER_MS = 1_000;
 
 export type RunningServer = {
@@ -19,7 +19,12 @@ export type RunningServer = {
 type Fetch = Parameters<typeof getRequestListener>[0];
 
 /** Serves an app over HTTP. */
-export const startServer = async (fetch: Fetch, host: string, port: number): Promise<RunningServer> => {
+export const startServer = async (
+  fetch: Fetch,
+  host: string,
+  port: number,
+  onError: (error: Error) => void,
+): Promise<RunningServer> => {
   const listener = getRequestListener(fetch, { errorHandler: () => problemResponse(notHttp()) });
   const answer = (incoming: IncomingMessage, outgoing: ServerResponse) => {
     // HTTP 1.0 does without, as in old health checks.
@@ -42,14 +47,46 @@ export const startServer = async (fetch: Fetch, host: string, port: number): Pro
   server.on("checkExpectation", answer);
   // A CONNECT would have its connection closed without a word.
   server.on("connect", (_, socket: Socket) => refuse(socket, methodNotAllowed(ANY_ORIGIN)));
+  const connections = watchConnections(server);
   server.on("clientError", (error: NodeJS.ErrnoException, socket: Socket) => {
-    if (error.code === "ECONNRESET" || !socket.writable) socket.destroy();
+    // What is being answered on this connection must not be broken into.
+    if (error.code === "ECONNRESET" || !socket.writable || connections.isBusy(socket)) socket.destroy();
     else refuse(socket, whyUnreadable(error));
   });
   await listen(server, host, port);
+  server.on("error", onError);
 
   const { port: actualPort } = server.address() as AddressInfo;
-  return { port: actualPort, stop: () => stop(server) };
+  return { port: actualPort, stop: () => stop(server, connections) };
+};
+
+type Connections = ReturnType<typeof watchConnections>;
+
+/** Knows which connections have a request under way. Node itself never closes one that has not asked anything yet. */
+const watchConnections = (server: Server) => {
+  const open = new Set<Socket>();
+  const underWay = new Map<Socket, number>();
+  server.on("connection", (socket) => {
+    open.add(socket);
+    socket.once("close", () => {
+      open.delete(socket);
+      underWay.delete(socket);
+    });
+  });
+  server.on("request", ({ socket }, response) => {
+    underWay.set(socket, (underWay.get(socket) ?? 0) + 1);
+    response.once("close", () => underWay.set(socket, (underWay.get(socket) ?? 1) - 1));
+  });
+
+  const isBusy = (socket: Socket) => (underWay.get(socket) ?? 0) > 0;
+  const hasAsked = (socket: Socket) => underWay.has(socket);
+  return {
+    isBusy,
+    /** Closes those that have been answered; and those that have never asked, if they are to. */
+    closeIdle: (isPatient: boolean) => {
+      for (const socket of open) if (!isBusy(socket) && (hasAsked(socket) || !isPatient)) socket.destroy();
+    },
+  };
 };
 
 /** What is refused before the app sees it is for any origin to read, too. */
@@ -84,13 +121,18 @@ const refuse = (socket: Socket, problem: Problem) => {
 const listen = (server: Server, host: string, port: number) =>
   new Promise<void>((resolve, reject) => {
     server.once("error", reject);
-    server.listen(port, host, resolve);
+    server.listen(port, host, () => {
+      server.off("error", reject);
+      resolve();
+    });
   });
 
-const stop = async (server: Server): Promise<void> => {
+const stop = async (server: Server, connections: Connections): Promise<void> => {
   const closed = new Promise<void>((resolve) => server.close(() => resolve()));
-  // A connection that has just been answered would stay open for the next request.
-  const closeIdle = setInterval(() => server.closeIdleConnections(), 50);
+  // A connection that has been answered would stay open for the next request; one that has just been made
+  // may be about to ask its first.
+  const stoppedAt = Date.now();
+  const closeIdle = setInterval(() => connections.closeIdle(Date.now() < stoppedAt + LINGER_MS), 50);
   const giveUp = setTimeout(() => server.closeAllConnections(), GRACE_MS);
   await closed;
   clearInterval(closeIdle);

@@ -70,10 +70,11 @@ export class Shards {
   async #readShards(): Promise<void> {
     const found = await readShards(this.#database, this.#names);
     const inOrder = this.#names.flatMap((name) => found.filter(({ shard }) => shard === name));
-    // Two shards may have the same chain, as when it moves from one to the other.
-    const rank = ({ freshness, isServed }: ShardChain) => (freshness ? 0 : isServed ? 1 : 2);
+    // Two shards may have the same chain, as when it moves from one to the other: the freshest answers.
+    const rank = ({ freshness, isServed }: ShardChain) =>
+      freshness ? Number(freshness.indexedBlockTimestamp) : isServed ? 0 : -1;
     const chains = new Map<number, ShardChain>();
-    for (const chain of inOrder.toSorted((a, b) => rank(a) - rank(b))) {
+    for (const chain of inOrder.toSorted((a, b) => rank(b) - rank(a))) {
       if (!chains.has(chain.chainId)) chains.set(chain.chainId, chain);
     }
     this.#chains = chains;
@@ -89,7 +90,7 @@ export class Shards {
   states(): ChainState[] {
     return [...this.#chains.values()]
       .toSorted((a, b) => a.chainId - b.chainId)
-      .map((chain) => ({ ...chain, why: this.#whyNot(chain, chain.freshness)?.message ?? null }));
+      .map((chain) => ({ ...chain, why: this.#whyNot(chain.chainId, chain.freshness)?.message ?? null }));
   }
 
   /** Why a chain is not known here, if it is not; for a chain that may yet turn up, null. */
@@ -111,17 +112,24 @@ export class Shards {
     return known.length > 0 ? known.join(", ") : "none yet";
   }
 
-  /** The schema to ask about a chain. Throws a Problem where there is none. */
-  schemaOf(chainId: number): string {
+  /** The schema to ask about a registry on a chain. Throws a Problem where there is none. */
+  schemaOf(version: RegistryVersion, chainId: number): string {
     const chain = this.#chains.get(chainId);
+    const network = networks.get(chainId);
+    // An index that was built when the network was known otherwise says nothing of this registry.
+    if (chain?.isServed && network && chain[version] !== network[version]?.address.toLowerCase()) {
+      throw notIndexed(
+        `The ${version} registry on ${network.name} is not in the index that is served: a new one is needed.`,
+      );
+    }
     if (chain?.isServed) return chain.shard;
     if (this.#trouble) throw this.#trouble;
-    throw this.#whyNot(chain, null) ?? notIndexed(this.#missing());
+    throw this.#whyNot(chainId, null) ?? notIndexed(this.#missing());
   }
 
   /** Refuses an answer that could be wrong. */
   requireFresh(chainId: number, freshness: Freshness | null): Freshness {
-    const problem = this.#whyNot(this.#chains.get(chainId), freshness);
+    const problem = this.#whyNot(chainId, freshness);
     if (problem) throw problem;
     if (!freshness) throw notIndexed(this.#missing());
     return freshness;
@@ -131,10 +139,11 @@ export class Shards {
     return `This chain is not indexed yet: shard ${this.#silent.map((name) => `"${name}"`).join(", ")} has not started.`;
   }
 
-  #whyNot(chain: ShardChain | undefined, freshness: Freshness | null): Problem | null {
-    if (!chain) return null;
-    const name = `Chain ${chain.chainId} (${networks.get(chain.chainId)?.name})`;
+  #whyNot(chainId: number, freshness: Freshness | null): Problem | null {
+    const chain = this.#chains.get(chainId);
+    const name = `Chain ${chainId} (${networks.get(chainId)?.name})`;
     if (!freshness) {
+      if (!chain) return null;
       const progress = `its index has reached block ${chain.reachedBlock} of ${chain.newestBlock}`;
       return notIndexed(`${name} is still being indexed: ${progress}.`);
     }

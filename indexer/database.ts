@@ -1,7 +1,7 @@
 import pg from "pg";
 import { zeroHash } from "viem";
 import type { RegistryVersion } from "../registry/networks.ts";
-import type { RegistryPlan } from "./plan.ts";
+import type { ChainPlan, RegistryPlan } from "./plan.ts";
 
 /** The indexers' own notes, apart from what Ponder keeps. */
 const CREATE_NOTES = `
@@ -28,6 +28,9 @@ const CREATE_NOTES = `
     newest_timestamp bigint not null,
     -- the newest block whose events are stored
     reached_number bigint not null,
+    -- the registries that it indexes, by their addresses
+    v1 text,
+    v2 text,
     seen_at timestamptz not null,
     primary key (schema, chain_id)
   );
@@ -144,19 +147,31 @@ export class IndexerDatabase {
     return rows[0]?.schema ?? null;
   }
 
-  /** Notes the newest blocks of an index's chains, and how far the index has come with each. */
-  async noteHeads(schema: string, heads: Heads): Promise<void> {
+  /** Notes what an index indexes, and how far it has come with each chain whose newest block is known. */
+  async noteHeads(schema: string, chains: readonly ChainPlan[], heads: Heads): Promise<void> {
     const client = await this.#connection();
     const checkpoints = await tableIn(client, schema, "_ponder_checkpoint");
-    const blocks = [...heads.values()];
+    const noted = chains.flatMap(({ chainId, v1, v2 }) => {
+      const head = heads.get(chainId);
+      return head ? { chainId, ...head, v1: v1?.address.toLowerCase(), v2: v2?.address.toLowerCase() } : [];
+    });
     await client.query(
-      `insert into indexer.chain (schema, chain_id, newest_number, newest_timestamp, reached_number, seen_at)
-       select $1, head.chain_id, head.number, head.timestamp, coalesce(${checkpoints ? blockOf("latest_checkpoint") : "null"}, 0), clock_timestamp()
-       from unnest($2::bigint[], $3::bigint[], $4::bigint[]) as head (chain_id, number, timestamp)
+      `insert into indexer.chain (schema, chain_id, newest_number, newest_timestamp, reached_number, v1, v2, seen_at)
+       select $1, head.chain_id, head.number, head.timestamp,
+         coalesce(${checkpoints ? blockOf("latest_checkpoint") : "null"}, 0), head.v1, head.v2, clock_timestamp()
+       from unnest($2::bigint[], $3::bigint[], $4::bigint[], $5::text[], $6::text[])
+         as head (chain_id, number, timestamp, v1, v2)
        ${checkpoints ? `left join ${checkpoints} checkpoint on checkpoint.chain_id = head.chain_id` : ""}
        on conflict (schema, chain_id) do update set newest_number = excluded.newest_number,
          newest_timestamp = excluded.newest_timestamp, reached_number = excluded.reached_number, seen_at = excluded.seen_at`,
-      [schema, [...heads.keys()], blocks.map(({ number }) => number), blocks.map(({ timestamp }) => timestamp)],
+      [
+        schema,
+        noted.map(({ chainId }) => chainId),
+        noted.map(({ number }) => number),
+        noted.map(({ timestamp }) => timestamp),
+        noted.map(({ v1 }) => v1),
+        noted.map(({ v2 }) => v2),
+      ],
     );
   }
 
@@ -173,11 +188,10 @@ export class IndexerDatabase {
 
     return this.#inTransaction(async (client) => {
       await client.query(GIVE_WAY);
-      if (served !== schema) {
-        await replaceViews(client, shard, schema);
-        // Once more, now that readers wait: none of them has seen a newer block than they will.
-        if (!(await isFresh(client))) throw new NotYetError();
-      }
+      // Also where they show it already: what they say of it may have been written otherwise before.
+      await replaceViews(client, shard, schema);
+      // Once more, now that readers wait: none of them has seen a newer block than they will.
+      if (!(await isFresh(client))) throw new NotYetError();
       await client.query(
         `insert into indexer.shard (name, schema, caught_up, since) values ($1, $2, true, now())
          on conflict (name) do update set schema = excluded.schema, caught_up = true, since = excluded.since`,
@@ -352,12 +366,13 @@ const replaceViews = async (client: Queries, shard: string, schema: string): Pro
 };
 
 /**
- * The newest block that a shard's rows include, and the newest that is final. While the index is behind
+ * The newest block that a shard's rows include, and the newest that Ponder takes for final; never a later
+ * one, which another chain's reorg could leave there for a moment. While the index is behind
  * its chains, its rows run ahead of the block in the table; and of a block that was left open nothing
  * can be said: then there is no row.
  */
 const selectIndexedBlock = (shard: string, schema: string) =>
-  `select block.*, ${blockOf("checkpoint.finalized_checkpoint")} as finalized_number
+  `select block.*, least(block.number, ${blockOf("checkpoint.finalized_checkpoint")}) as finalized_number
    from ${tableName(schema, "indexed_block")} block
    join ${tableName(schema, "_ponder_checkpoint")} checkpoint on checkpoint.chain_id = block.chain_id
    where block.hash <> '${zeroHash}' and (select caught_up from indexer.shard where name = ${pg.escapeLiteral(shard)})`;

@@ -81,7 +81,7 @@ const keepPonderRunning = async (
     try {
       await database.beginRun(settings.shard, schema);
       heads = await orAborted(signal, fetchHeads(plan));
-      await database.noteHeads(schema, heads);
+      await database.noteHeads(schema, plan.chains, heads);
     } catch (error) {
       if (signal.aborted) return;
       if (!restart || error instanceof IndexTakenError) throw error;
@@ -194,7 +194,7 @@ class ServedIndex {
           this.#hasServed = true;
           onReady?.(this.#schema);
         }
-        if (newest) await this.#database.noteHeads(this.#schema, newest);
+        if (newest) await this.#database.noteHeads(this.#schema, this.#plan.chains, newest);
         newest = undefined;
         if (hasCaughtUp) {
           for (const dropped of await this.#database.dropSuperseded(this.#shard)) {

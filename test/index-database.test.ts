@@ -1,6 +1,7 @@
 import type pg from "pg";
 import { expect, test } from "vitest";
 import { IndexerDatabase, IndexTakenError } from "../indexer/database.ts";
+import type { ChainPlan } from "../indexer/plan.ts";
 import { connect, createDatabase } from "./support/setup.ts";
 
 // The life of index schemas, told with schemas that look like Ponder's.
@@ -35,6 +36,11 @@ const setUp = async () => {
 };
 
 const HEADS = new Map([[1, { number: 100n, timestamp: 1_700_000_000n }]]);
+
+const PLAN: ChainPlan[] = [
+  { chainId: 1, name: "Ethereum", rpcUrls: [], wsUrl: null, v1: null, v2: { address: "0xABC", startBlock: 0 } },
+  { chainId: 10, name: "OP Mainnet", rpcUrls: [], wsUrl: null, v1: null, v2: { address: "0xABC", startBlock: 0 } },
+];
 
 test("views move to an index only when it is as new as its chains and as what is shown", async () => {
   const { client, createIndexer, shown } = await setUp();
@@ -151,14 +157,15 @@ test("the chains of an index are noted with how far it has come, and forgotten w
   const { client, createIndexer } = await setUp();
   const indexer = await createIndexer();
   const noted = async () =>
-    (await client.query("select chain_id::int, newest_number::int, reached_number::int from indexer.chain")).rows;
+    (await client.query("select chain_id::int, newest_number::int, reached_number::int, v1, v2 from indexer.chain"))
+      .rows;
 
   await indexer.takeIndex("registry", "registry_0000000001");
-  await indexer.noteHeads("registry_0000000001", HEADS);
-  expect(await noted()).toEqual([{ chain_id: 1, newest_number: 100, reached_number: 0 }]);
+  await indexer.noteHeads("registry_0000000001", PLAN, HEADS);
+  expect(await noted()).toEqual([{ chain_id: 1, newest_number: 100, reached_number: 0, v1: null, v2: "0xabc" }]);
   await createIndex(client, "registry_0000000001", "vault text", 60);
-  await indexer.noteHeads("registry_0000000001", HEADS);
-  expect(await noted()).toEqual([{ chain_id: 1, newest_number: 100, reached_number: 60 }]);
+  await indexer.noteHeads("registry_0000000001", PLAN, HEADS);
+  expect(await noted()).toEqual([{ chain_id: 1, newest_number: 100, reached_number: 60, v1: null, v2: "0xabc" }]);
 
   await client.query("delete from indexer.index");
   expect(await noted()).toEqual([]);

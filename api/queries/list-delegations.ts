@@ -30,7 +30,8 @@ export type Page = { delegations: ListedDelegation[]; freshness: Freshness | nul
 
 /**
  * A wallet's delegations after a position. The first row tells the block, as direction -1; so there is
- * one also where there is no delegation. A delegation to itself is listed once, as incoming.
+ * one also where there is no delegation. A delegation to itself is listed once, as incoming. While the
+ * index catches up there is no block and nothing is looked for: the indexes for lists are gone then.
  */
 export const listStatement = ({ schema, version, hasDetails }: Omit<ListQuestion, "chainId" | "wallet">): string => {
   const rights = version === "v2" ? "rights, amount" : "'', 0";
@@ -39,6 +40,7 @@ export const listStatement = ({ schema, version, hasDetails }: Omit<ListQuestion
     (select ${direction} as direction, block_number, log_index, type, ${other}, contract, token_id ${details}
      from "${schema}".delegation_${version}
      where chain_id = $1 and ${end} = $2 and block_number >= 0 and (block_number, log_index) > (${after}) ${condition}
+       and exists (select from "${schema}".indexed_block where chain_id = $1)
      order by block_number, log_index
      limit $7::int)`;
   const incoming = half(0, "delegate", "vault", "$3::bigint, $4::int");
@@ -74,7 +76,7 @@ export const readPage = async (
   after?: Position,
 ): Promise<Page> => {
   const { schema, version, hasDetails } = question;
-  const [block, ...rows] = await database.query({
+  const [block, ...rows] = await database.queryList({
     name: `${schema} ${version} list${hasDetails ? " with details" : ""}`,
     text: listStatement(question),
     values: listValues(question, limit, after),
@@ -84,14 +86,8 @@ export const readPage = async (
 
 /** A wallet's whole list, to be read part by part. The parts are of one moment. */
 export const openList = async (database: Database, question: ListQuestion): Promise<List> => {
-  const cursor = await database.openCursor(listStatement(question), listValues(question, null));
-  try {
-    const [block] = await cursor.fetch(1);
-    return new List(cursor, readBlock(block));
-  } catch (error) {
-    await cursor.close();
-    throw error;
-  }
+  const { first, cursor } = await database.openCursor(listStatement(question), listValues(question, null));
+  return new List(cursor, readBlock(first));
 };
 
 export class List {

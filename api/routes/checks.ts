@@ -70,7 +70,7 @@ export const addChecks = (app: OpenAPIHono, { database, shards }: Source): void 
       async (values, context) => {
         const { chainId } = values;
         const asked = { chainId, ...question(values) };
-        const { value, freshness } = await checks.answer(shards.schemaOf(chainId), version, check, asked);
+        const { value, freshness } = await checks.answer(shards.schemaOf(version, chainId), version, check, asked);
         const isText = isBalance && "numbers" in values && values.numbers === "string";
         const headers = answerHeaders(shards.requireFresh(chainId, freshness));
         return context.body(isText ? `"${value}"` : value, 200, headers);

@@ -1,6 +1,6 @@
 import { createRoute, type OpenAPIHono, type RouteConfig, z } from "@hono/zod-openapi";
 import { networks } from "../../registry/networks.ts";
-import { Problem } from "../problem.ts";
+import { notIndexed, Problem } from "../problem.ts";
 import { lagSeconds, type Shards } from "../shards.ts";
 
 const ChainSchema = z
@@ -12,10 +12,7 @@ const ChainSchema = z
     reason: z.string().nullable().openapi({ description: "Why it is not answered for; null where it is." }),
     indexedBlock: z.int().nullable().openapi({ description: "The newest block that answers include." }),
     indexedBlockTimestamp: z.int().nullable(),
-    finalizedBlock: z
-      .int()
-      .nullable()
-      .openapi({ description: "The newest indexed block that can no longer be undone." }),
+    finalizedBlock: z.int().nullable().openapi({ description: "The newest indexed block that is taken for final." }),
     reachedBlock: z.int().openapi({ description: "How far the index has come; behind the chain while it catches up." }),
     newestBlock: z.int().openapi({ description: "The chain's own newest block, as the indexer last saw it." }),
     newestBlockTimestamp: z.int(),
@@ -61,18 +58,22 @@ export const addHealth = (app: OpenAPIHono, shards: Shards, build: Build): void 
   add("/health", "Is the process alive?", "Says nothing of the database.", z.object({ status: z.literal("ok") }));
   app.get("/health", (context) => context.json({ status: "ok" }));
 
-  add("/ready", "Can every chain be answered for?", "For load balancers.", z.object({ status: z.literal("ready") }), {
-    503: { description: "A chain cannot be answered for; the problem document says which, and why." },
-  });
+  add(
+    "/ready",
+    "Can every chain be answered for?",
+    "Also 503 while a chain is being added. /health is for load balancers that must not care.",
+    z.object({ status: z.literal("ready") }),
+    {
+      503: { description: "A chain cannot be answered for; the problem document says which, and why." },
+    },
+  );
   app.get("/ready", async (context) => {
     await shards.refresh();
     const reasons = [
       ...shards.silent.map((name) => `Shard "${name}" has not started.`),
       ...shards.states().flatMap(({ why }) => why ?? []),
     ];
-    if (reasons.length > 0) {
-      throw new Problem("not-indexed", reasons.join(" "), { headers: { "Retry-After": "10" } });
-    }
+    if (reasons.length > 0) throw notIndexed(reasons.join(" "));
     return context.json({ status: "ready" });
   });
 

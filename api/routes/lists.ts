@@ -120,7 +120,7 @@ const answerList = async (
 ): Promise<Response> => {
   const { database, shards } = source;
   const list = { version, chainId, wallet };
-  const question = { ...list, schema: shards.schemaOf(chainId), hasDetails: details };
+  const question = { ...list, schema: shards.schemaOf(version, chainId), hasDetails: details };
   const rendering = { ...list, numbers };
 
   // One more than is sent tells whether there are more.
@@ -156,6 +156,8 @@ const answerLongList = async (
   try {
     const headers = answerHeaders(shards.requireFresh(question.chainId, list.freshness));
     const { outgoing } = context.env;
+    // Whoever has left meanwhile would never be told, and never give the list back.
+    if (outgoing.destroyed) await list.close();
     const stream = streamList(list, rendering, (reason) => {
       log.warn({ err: reason }, "A long list broke off");
       outgoing.destroy();

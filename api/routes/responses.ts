@@ -12,7 +12,9 @@ const header = (description: string, type: "integer" | "string" = "integer") => 
 const FRESHNESS = {
   "X-Indexed-Block": header("The block at which the answer is true: the newest that the index includes."),
   "X-Indexed-Block-Timestamp": header("When that block was made, in seconds since 1970."),
-  "X-Finalized-Block": header("The newest indexed block that can no longer be undone."),
+  "X-Finalized-Block": header(
+    "The newest indexed block that is deep enough to be taken for final: by 30 to 240 blocks, depending on the network.",
+  ),
 };
 
 const ProblemSchema = z

@@ -100,7 +100,7 @@ test("an index that has fallen behind: 503 with how old it is, per chain", async
     api,
     check(1),
     "stale-index",
-    /Ethereum\) is indexed up to block \d+ only, which is 70\d s old; here at most 600/,
+    /Ethereum\) is indexed up to block \d+ only, which is 7\d\d s old; here at most 600/,
   );
   await expectRefusal(api, list(1), "stale-index", /Ethereum/);
   await expectRefusal(api, "/ready", "not-indexed", /Ethereum/);
@@ -121,7 +121,45 @@ test("a shard that is missing costs its own chains, and no others", async () => 
 
   // Its views are gone altogether.
   await database.query("drop schema registry cascade");
-  await expectRefusal(api, check(1), "not-indexed", /./);
+  await expectRefusal(api, check(1), "not-indexed", /There is no index yet|still being indexed/);
+});
+
+test("a shard that cannot be read costs its own chains, and no others", async () => {
+  const databaseUrl = await createSampleDatabase();
+  const database = await connect(databaseUrl);
+  await copyShard(database, "ill", [10]);
+  await database.query("create or replace view ill.indexed_block as select 1 as nonsense").catch(async () => {
+    await database.query("drop view ill.indexed_block");
+    await database.query("create view ill.indexed_block as select 1 as nonsense");
+  });
+  const api = await startApi({ databaseUrl, env: { ...DAY, INDEX_SCHEMAS: "ill,registry" } });
+  await expectAnswered(api, 1);
+  await expectAnswered(api, 137);
+  expect((await api.get(check(10))).status).toBeGreaterThanOrEqual(500);
+});
+
+test("a chain in two shards is answered from the fresher one", async () => {
+  const databaseUrl = await createSampleDatabase();
+  const database = await connect(databaseUrl);
+  // The shard named first has been left behind; what it says of the hot wallet was true then.
+  await copyShard(database, "left_behind", [1, 137]);
+  const api = await startApi({
+    databaseUrl,
+    env: { MAX_INDEX_LAG_SECONDS: "3600", INDEX_SCHEMAS: "left_behind,registry" },
+  });
+  await expectAnswered(api, 1);
+  const { chains } = (await (await api.get("/status")).json()) as { chains: { shard: string }[] };
+  expect(chains.map(({ shard }) => shard)).toEqual(["registry", "registry"]);
+});
+
+test("a registry that the served index was built without: 503, not false", async () => {
+  const databaseUrl = await createSampleDatabase();
+  const database = await connect(databaseUrl);
+  await database.query("update indexer.chain set v1 = null where chain_id = 1");
+  const api = await startApi({ databaseUrl, env: DAY });
+  await expectRefusal(api, list(1), "not-indexed", /v1 registry on Ethereum is not in the index/);
+  expect((await api.get(check(1))).status).toBe(200);
+  await expectAnswered(api, 137);
 });
 
 test("a statement that takes too long ends by its time limit, and the service goes on", async () => {
@@ -146,7 +184,7 @@ test("a statement that takes too long ends by its time limit, and the service go
   // Nothing is left behind in Postgres, and other tables are not affected.
   expect((await api.get(list(1))).status).toBe(200);
   const { rows: waiting } = await database.query(
-    "select 1 from pg_stat_activity where application_name = 'api' and state = 'active'",
+    "select 1 from pg_stat_activity where application_name = 'api' and datname = current_database() and state = 'active'",
   );
   expect(waiting).toEqual([]);
 
@@ -154,3 +192,27 @@ test("a statement that takes too long ends by its time limit, and the service go
   await expectAnswered(api, 1);
   expect(api.output()).not.toContain("out of reach");
 });
+
+/** Another shard with the views of the first, two hours older, for some chains. */
+const copyShard = async (database: pg.Client, name: string, chainIds: readonly number[]) => {
+  const { rows } = await database.query("select schema from indexer.shard where name = 'registry'");
+  const { schema } = rows[0];
+  await database.query(`create schema ${name}`);
+  for (const view of ["delegation_v1", "delegation_v2"]) {
+    await database.query(`create view ${name}.${view} as select * from ${schema}.${view}`);
+  }
+  await database.query(
+    `create view ${name}.indexed_block as
+     select chain_id, number, hash, timestamp - 7200 as timestamp, 0::bigint as finalized_number from ${schema}.indexed_block`,
+  );
+  const index = `${name}_0123456789`;
+  await database.query("insert into indexer.index values ($1, $2, now())", [index, name]);
+  await database.query("insert into indexer.shard values ($1, $2, true, now())", [name, index]);
+  for (const chainId of chainIds) {
+    await database.query(
+      `insert into indexer.chain (schema, chain_id, newest_number, newest_timestamp, reached_number, v1, v2, seen_at)
+       select $1, $2, newest_number, newest_timestamp, reached_number, v1, v2, now() from indexer.chain where chain_id = 1 limit 1`,
+      [index, chainId],
+    );
+  }
+};

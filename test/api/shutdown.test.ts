@@ -1,28 +1,45 @@
-import { setTimeout as sleep } from "node:timers/promises";
+import { connect as connectTo } from "node:net";
+import { maxUint256 } from "viem";
 import { expect, test } from "vitest";
-import { CHECK, createSampleDatabase, startApi } from "../support/api.ts";
-import { connect } from "../support/setup.ts";
+import { createSampleDatabase, HOT, NFT, startApi, VAULT } from "../support/api.ts";
+import { connect, until } from "../support/setup.ts";
 
 test("SIGTERM: accepts nothing more, finishes what is under way, and ends with code 0", async () => {
   const databaseUrl = await createSampleDatabase();
   const api = await startApi({ databaseUrl, env: { MAX_INDEX_LAG_SECONDS: "86400" } });
   const database = await connect(databaseUrl);
+  const watcher = await connect(databaseUrl);
   const { rows } = await database.query("select schema from indexer.shard");
 
-  // A question that has to wait, as during a reorg.
+  // Questions that have to wait, as during a reorg, each with a statement of its own.
   await database.query("begin");
   await database.query(`lock table ${rows[0].schema}.delegation_v2 in access exclusive mode`);
-  const answers = Array.from({ length: 20 }, () => api.get(CHECK));
-  await sleep(300);
+  const checks = ["all", "contract", "erc721", "erc20", "erc1155"];
+  const question = `to=${HOT}&from=${VAULT}&contract=${NFT}&tokenId=1`;
+  const answers = checks.map((check) => api.get(`/registry/v2/check/${check}?${question}`));
+  const isWaiting = async () => {
+    const { rows } = await watcher.query(
+      "select 1 from pg_stat_activity where application_name = 'api' and datname = current_database() and wait_event_type = 'Lock'",
+    );
+    return rows.length === checks.length;
+  };
+  await until("they wait", isWaiting);
+  // And a connection that never asks anything, as browsers make.
+  const silent = connectTo(api.port, "127.0.0.1");
+  silent.on("error", () => {});
 
   process.kill(api.pid, "SIGTERM");
-  await sleep(300);
-  await expect(api.get("/health")).rejects.toThrow();
+  await until("nothing more is accepted", () =>
+    api.get("/health").then(
+      () => false,
+      () => true,
+    ),
+  );
   await database.query("rollback");
 
-  for (const answer of answers) {
-    const response = await answer;
-    expect([response.status, await response.text()]).toEqual([200, "true"]);
-  }
+  const bodies = await Promise.all(answers.map(async (answer) => (await answer).text()));
+  expect(bodies).toEqual(["true", "true", "true", String(maxUint256), String(maxUint256)]);
+  const answeredAt = Date.now();
   expect(await api.exited).toEqual({ code: 0, signal: null });
+  expect(Date.now() - answeredAt).toBeLessThan(5000);
 });
