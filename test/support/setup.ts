@@ -54,7 +54,7 @@ export const startIndexer = async (options: IndexerOptions) => {
 };
 
 /** Repeats a question until the answer is yes. */
-export const until = async (what: string, isSo: () => Promise<boolean>, seconds = 60): Promise<void> => {
+export const until = async (what: string, isSo: () => Promise<boolean>, seconds = 120): Promise<void> => {
   const deadline = Date.now() + seconds * 1000;
   while (!(await isSo())) {
     if (Date.now() > deadline) throw new Error(`Waited ${seconds} s in vain until ${what}.`);
@@ -66,7 +66,7 @@ export const until = async (what: string, isSo: () => Promise<boolean>, seconds 
 export const untilIndexed = async (
   database: pg.Client,
   chain: LocalChain,
-  { schema = "registry", seconds = 60 } = {},
+  { schema = "registry", seconds = 120 } = {},
 ): Promise<void> => {
   const head = await chain.client.getBlock();
   await until(
