@@ -65,13 +65,10 @@ type Connections = ReturnType<typeof watchConnections>;
 /** Knows which connections have a request under way. Node itself never closes one that has not asked anything yet. */
 const watchConnections = (server: Server) => {
   const open = new Set<Socket>();
-  const underWay = new Map<Socket, number>();
+  const underWay = new WeakMap<Socket, number>();
   server.on("connection", (socket) => {
     open.add(socket);
-    socket.once("close", () => {
-      open.delete(socket);
-      underWay.delete(socket);
-    });
+    socket.once("close", () => open.delete(socket));
   });
   server.on("request", ({ socket }, response) => {
     underWay.set(socket, (underWay.get(socket) ?? 0) + 1);

@@ -136,6 +136,7 @@ export class Shards {
   }
 
   #missing(): string {
+    if (this.#silent.length === 0) return "This chain is not indexed any more.";
     return `This chain is not indexed yet: shard ${this.#silent.map((name) => `"${name}"`).join(", ")} has not started.`;
   }
 

@@ -156,8 +156,11 @@ const answerLongList = async (
   try {
     const headers = answerHeaders(shards.requireFresh(question.chainId, list.freshness));
     const { outgoing } = context.env;
-    // Whoever has left meanwhile would never be told, and never give the list back.
-    if (outgoing.destroyed) await list.close();
+    // Of whoever has left by now, nothing would ever say that the list is not needed any more.
+    if (outgoing.destroyed) {
+      await list.close();
+      return context.body(null, 200, headers);
+    }
     const stream = streamList(list, rendering, (reason) => {
       log.warn({ err: reason }, "A long list broke off");
       outgoing.destroy();
