@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from "node:timers/promises";
 import pg from "pg";
 import { zeroHash } from "viem";
 import type { RegistryVersion } from "../registry/networks.ts";
@@ -57,6 +58,7 @@ const GIVE_WAY = "set local lock_timeout = '200ms'";
 
 const QUERY_TIMEOUT_MS = 60_000;
 const CLOSE_TIMEOUT_MS = 2_000;
+const RETAKE_MS = 2_000;
 
 /** The newest block of each chain by its id. */
 export type Heads = ReadonlyMap<number, { number: bigint; timestamp: bigint }>;
@@ -283,7 +285,7 @@ export class IndexerDatabase {
     });
     try {
       await client.connect();
-      if (this.#locked) await takeLock(client, this.#locked);
+      if (this.#locked) await retakeLock(client, this.#locked);
       return client;
     } catch (error) {
       onLost();
@@ -311,6 +313,17 @@ const takeLock = async (client: Queries, schema: string): Promise<void> => {
 };
 
 const tableName = (schema: string, table: string) => `${pg.escapeIdentifier(schema)}.${pg.escapeIdentifier(table)}`;
+
+/** The same after a lost connection, whose lock Postgres may take a moment to let go. */
+const retakeLock = async (client: Queries, schema: string): Promise<void> => {
+  for (const deadline = Date.now() + RETAKE_MS; ; await sleep(50)) {
+    try {
+      return await takeLock(client, schema);
+    } catch (error) {
+      if (!(error instanceof IndexTakenError) || Date.now() > deadline) throw error;
+    }
+  }
+};
 
 /** A table's full name, or null if there is no such table. */
 const tableIn = async (client: Queries, schema: string, table: string): Promise<string | null> => {

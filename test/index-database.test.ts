@@ -134,20 +134,20 @@ test("an index whose lock was lost with the connection is taken again, or given 
   const [first, second] = [await createIndexer(), await createIndexer()];
   const disconnectFirst = () =>
     client.query(
-      `select pg_terminate_backend(pid) from pg_locks where locktype = 'advisory' and granted
+      `select pg_terminate_backend(pid, 10000) from pg_locks where locktype = 'advisory' and granted
        and database = (select oid from pg_database where datname = current_database())`,
     );
   await first.takeIndex("registry", "registry_0000000001");
   await expect(second.takeIndex("registry", "registry_0000000001")).rejects.toThrow(IndexTakenError);
 
   await disconnectFirst();
-  await expect.poll(() => first.servedSchema("registry").catch(() => "lost")).toBeNull();
+  await expect.poll(() => first.servedSchema("registry").catch(() => "lost"), { timeout: 10_000 }).toBeNull();
   await expect(second.takeIndex("registry", "registry_0000000001")).rejects.toThrow(IndexTakenError);
 
   await disconnectFirst();
   await second.takeIndex("registry", "registry_0000000001");
   await expect
-    .poll(() => first.beginRun("registry", "registry_0000000001").catch((error: unknown) => error))
+    .poll(() => first.beginRun("registry", "registry_0000000001").catch((error: unknown) => error), { timeout: 10_000 })
     .toBeInstanceOf(IndexTakenError);
   await first.close();
   await second.close();
