@@ -32,8 +32,6 @@ export const SAMPLES = {
   coin: "0xA0b86991c6218b36c1d19D4a2e9Eb0cE3606eB48",
 } as const satisfies Record<string, Address>;
 
-const HEX = /^0x[0-9a-f]*$/i;
-
 const addressText = z
   .string()
   .regex(/^0x[0-9a-f]{40}$/i, { error: "must be 0x and 40 hex digits" })
@@ -56,23 +54,17 @@ export const wallet: Parameter<Address> = {
   schema: address("The wallet whose delegations are listed, in any letter case.", SAMPLES.guest),
 };
 
-export const hotWallet = ({ synonym }: Names = {}): Parameter<Address> => ({
-  in: "query",
-  synonyms: synonym ? [synonym] : [],
-  schema: address(
-    `The hot wallet, which acts for the cold one.${synonym ? ` \`${synonym}\` is another name for it.` : ""}`,
-    SAMPLES.hot,
-  ),
-});
+const walletInQuery =
+  (what: string, example: Address) =>
+  ({ synonym }: Names = {}): Parameter<Address> => ({
+    in: "query",
+    synonyms: synonym ? [synonym] : [],
+    schema: address(`${what}${synonym ? ` \`${synonym}\` is another name for it.` : ""}`, example),
+  });
 
-export const coldWallet = ({ synonym }: Names = {}): Parameter<Address> => ({
-  in: "query",
-  synonyms: synonym ? [synonym] : [],
-  schema: address(
-    `The cold wallet, which issued the delegation.${synonym ? ` \`${synonym}\` is another name for it.` : ""}`,
-    SAMPLES.vault,
-  ),
-});
+export const hotWallet = walletInQuery("The hot wallet, which acts for the cold one.", SAMPLES.hot);
+
+export const coldWallet = walletInQuery("The cold wallet, which issued the delegation.", SAMPLES.vault);
 
 export const contract: Parameter<Address> = {
   in: "query",
@@ -105,13 +97,9 @@ export const rights: Parameter<Hex> = {
   schema: z
     .string()
     .transform((value, context): Hex => {
-      if (value === "" || /^0x0*$/i.test(value)) {
-        if (value.length <= 2 || value.length === 66) return FULL_RIGHTS;
-      } else if (HEX.test(value) && value.length === 66) {
-        return value.toLowerCase() as Hex;
-      } else if (!/^0x/i.test(value) && Buffer.byteLength(value) <= 31) {
-        return stringToHex(value, { size: 32 });
-      }
+      if (/^(0x)?$/i.test(value)) return FULL_RIGHTS;
+      if (/^0x[0-9a-f]{64}$/i.test(value)) return value.toLowerCase() as Hex;
+      if (!/^0x/i.test(value) && Buffer.byteLength(value) <= 31) return stringToHex(value, { size: 32 });
       context.addIssue({ code: "custom", message: "must be 0x and 64 hex digits, or a text of at most 31 bytes" });
       return z.NEVER;
     })

@@ -36,10 +36,6 @@ export class Problem extends Error {
     this.problem = problem;
     this.extras = extras;
   }
-
-  get status() {
-    return PROBLEMS[this.problem].status;
-  }
 }
 
 /** A problem document (RFC 9457) and the headers that go with it. */

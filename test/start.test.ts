@@ -1,8 +1,8 @@
 import { join } from "node:path";
-import { PassThrough } from "node:stream";
 import { expect, onTestFinished, test } from "vitest";
 import { startNode } from "../stack/child.ts";
 import { findFreePort, isPortFree } from "../stack/ports.ts";
+import { keepOutput } from "./support/output.ts";
 import { runningProcesses } from "./support/processes.ts";
 import { Random } from "./support/random.ts";
 import { createDatabase, until } from "./support/setup.ts";
@@ -10,15 +10,13 @@ import { Subject } from "./support/subject.ts";
 
 /** `npm start`. */
 const start = (env: NodeJS.ProcessEnv) => {
-  const lines: string[] = [];
-  const output = new PassThrough();
-  output.on("data", (chunk: Buffer) => lines.push(chunk.toString()));
+  const { output, printed } = keepOutput();
   const child = startNode(join(import.meta.dirname, "../start.ts"), [], {
     output,
     env: { PATH: process.env.PATH, HOME: process.env.HOME, HOST: "127.0.0.1", ...env },
   });
   onTestFinished(() => child.stop());
-  return { ...child, output: () => lines.join("") };
+  return { ...child, output: printed };
 };
 
 test("npm start without usable settings names those of every part at once, and ends with code 1", async () => {

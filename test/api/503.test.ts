@@ -1,7 +1,7 @@
 import pg from "pg";
 import { zeroHash } from "viem";
 import { expect, onTestFinished, test } from "vitest";
-import { type Api, CHECK, createSampleDatabase, startApi, VAULT } from "../support/api.ts";
+import { type Api, CHECK, createSampleDatabase, FRESH_FOR_A_DAY, startApi, VAULT } from "../support/api.ts";
 import { Random } from "../support/random.ts";
 import { startRpcProxy } from "../support/rpc-proxy.ts";
 import { connect, createDatabase, startIndexer, until } from "../support/setup.ts";
@@ -9,7 +9,6 @@ import { Subject } from "../support/subject.ts";
 
 // What cannot be answered is neither `false` nor `[]`.
 
-const DAY = { MAX_INDEX_LAG_SECONDS: "86400" };
 const check = (chainId: number) => `${CHECK}&chainId=${chainId}`;
 const list = (chainId: number) => `/registry/v1/${VAULT}?chainId=${chainId}`;
 
@@ -45,7 +44,7 @@ test("a chain that is being indexed: 503 with how far it is, then answers", asyn
   const databaseUrl = await createDatabase();
   const chains = [{ chainId: 8453, url: rpc.url }];
   await startIndexer({ databaseUrl, chains });
-  const api = await startApi({ databaseUrl, env: DAY });
+  const api = await startApi({ databaseUrl, env: FRESH_FOR_A_DAY });
 
   await until("the indexer has said what it indexes", async () => {
     const { chains } = (await (await api.get("/status")).json()) as { chains: unknown[] };
@@ -65,7 +64,7 @@ test("a chain that is being indexed: 503 with how far it is, then answers", asyn
 test("an index that is behind its chains after a restart, or unsure of its newest block: 503 until it knows", async () => {
   const databaseUrl = await createSampleDatabase();
   const database = await connect(databaseUrl);
-  const api = await startApi({ databaseUrl, env: DAY });
+  const api = await startApi({ databaseUrl, env: FRESH_FOR_A_DAY });
   await expectAnswered(api, 1);
 
   await database.query("update indexer.shard set caught_up = false");
@@ -112,7 +111,7 @@ test("an index that has fallen behind: 503 with how old it is, per chain", async
 test("a shard that is missing costs its own chains, and no others", async () => {
   const databaseUrl = await createSampleDatabase();
   const database = await connect(databaseUrl);
-  const api = await startApi({ databaseUrl, env: { ...DAY, INDEX_SCHEMAS: "registry, base_shard" } });
+  const api = await startApi({ databaseUrl, env: { ...FRESH_FOR_A_DAY, INDEX_SCHEMAS: "registry, base_shard" } });
   await expectAnswered(api, 1);
   await expectAnswered(api, 137);
   // It could be one of the missing shard's.
@@ -132,7 +131,7 @@ test("a shard that cannot be read costs its own chains, and no others", async ()
     await database.query("drop view ill.indexed_block");
     await database.query("create view ill.indexed_block as select 1 as nonsense");
   });
-  const api = await startApi({ databaseUrl, env: { ...DAY, INDEX_SCHEMAS: "ill,registry" } });
+  const api = await startApi({ databaseUrl, env: { ...FRESH_FOR_A_DAY, INDEX_SCHEMAS: "ill,registry" } });
   await expectAnswered(api, 1);
   await expectAnswered(api, 137);
   expect((await api.get(check(10))).status).toBeGreaterThanOrEqual(500);
@@ -156,7 +155,7 @@ test("a registry that the served index was built without: 503, not false", async
   const databaseUrl = await createSampleDatabase();
   const database = await connect(databaseUrl);
   await database.query("update indexer.chain set v1 = null where chain_id = 1");
-  const api = await startApi({ databaseUrl, env: DAY });
+  const api = await startApi({ databaseUrl, env: FRESH_FOR_A_DAY });
   await expectRefusal(api, list(1), "not-indexed", /v1 registry on Ethereum is not in the index/);
   expect((await api.get(check(1))).status).toBe(200);
   await expectAnswered(api, 137);
@@ -165,7 +164,7 @@ test("a registry that the served index was built without: 503, not false", async
 test("a statement that takes too long ends by its time limit, and the service goes on", async () => {
   const databaseUrl = await createSampleDatabase();
   const database = await connect(databaseUrl);
-  const api = await startApi({ databaseUrl, env: DAY });
+  const api = await startApi({ databaseUrl, env: FRESH_FOR_A_DAY });
   await expectAnswered(api, 1);
 
   const locker = new pg.Client(databaseUrl);

@@ -7,7 +7,7 @@ import { PLANNING } from "../../api/database.ts";
 import { CHECKS, checkStatement } from "../../api/queries/check-delegation.ts";
 import { listStatement } from "../../api/queries/list-delegations.ts";
 import { blocksOf, CHAINS } from "../../api/queries/read-shards.ts";
-import { type Api, launchApi } from "../support/api.ts";
+import { type Api, FRESH_FOR_A_DAY, launchApi } from "../support/api.ts";
 import { createMillionDatabase } from "../support/million.ts";
 import { until } from "../support/setup.ts";
 
@@ -17,7 +17,7 @@ let million: Awaited<ReturnType<typeof createMillionDatabase>>;
 let api: Api;
 beforeAll(async () => {
   million = await createMillionDatabase();
-  api = await launchApi({ databaseUrl: million.databaseUrl, env: { MAX_INDEX_LAG_SECONDS: "86400" } });
+  api = await launchApi({ databaseUrl: million.databaseUrl, env: FRESH_FOR_A_DAY });
 }, 300_000);
 afterAll(async () => {
   await api?.stop();

@@ -5,7 +5,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { startEmbeddedPostgres } from "../../stack/embedded-postgres.ts";
 import { findFreePort } from "../../stack/ports.ts";
-import { type Api, CHECK, HOT, indexSamples, launchApi, startApi, VAULT } from "../support/api.ts";
+import { type Api, CHECK, FRESH_FOR_A_DAY, HOT, indexSamples, launchApi, startApi, VAULT } from "../support/api.ts";
 import { runningProcesses } from "../support/processes.ts";
 import { until } from "../support/setup.ts";
 
@@ -24,7 +24,7 @@ beforeAll(async () => {
   port = await findFreePort();
   postgres = await start();
   await indexSamples(postgres.url);
-  api = await launchApi({ databaseUrl: postgres.url, env: { MAX_INDEX_LAG_SECONDS: "86400" } });
+  api = await launchApi({ databaseUrl: postgres.url, env: FRESH_FOR_A_DAY });
 });
 afterAll(async () => {
   await api?.stop();
@@ -82,7 +82,7 @@ test("Postgres is stopped: 503 within 2 s, and answers again within 5 s of its r
   await postgres.stop();
   await expectRefusals();
   // One that is started meanwhile says the same.
-  const late = await startApi({ databaseUrl: postgres.url, env: { MAX_INDEX_LAG_SECONDS: "86400" } });
+  const late = await startApi({ databaseUrl: postgres.url, env: FRESH_FOR_A_DAY });
   const refusal = await late.get(QUESTIONS[0] ?? "");
   expect([refusal.status, await refusal.json()]).toMatchObject([503, { type: "/docs#problem-database-unavailable" }]);
 

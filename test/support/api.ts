@@ -1,5 +1,4 @@
 import { join } from "node:path";
-import { PassThrough } from "node:stream";
 import pg from "pg";
 import { inject, onTestFinished } from "vitest";
 import { compileContracts } from "../../sandbox/contracts.ts";
@@ -7,6 +6,7 @@ import { sendSamples } from "../../sandbox/samples.ts";
 import { startNode } from "../../stack/child.ts";
 import { findFreePort } from "../../stack/ports.ts";
 import { startIndexerProcess } from "./indexer-process.ts";
+import { keepOutput } from "./output.ts";
 import { createDatabase, launchChain, until } from "./setup.ts";
 
 /** The sandbox's wallets and contracts, as the samples use them. */
@@ -24,7 +24,8 @@ export const AIRDROP = "0x61697264726f700000000000000000000000000000000000000000
 /** A question about them whose answer is true. */
 export const CHECK = `/registry/v2/check/all?to=${HOT}&from=${VAULT}`;
 
-const DAY = 86_400;
+/** For an index whose indexer has ended: its answers stay fresh enough for a day. */
+export const FRESH_FOR_A_DAY = { MAX_INDEX_LAG_SECONDS: "86400" };
 
 type ApiOptions = { databaseUrl: string; env?: NodeJS.ProcessEnv };
 
@@ -38,9 +39,7 @@ export const startApi = async (options: ApiOptions) => {
 /** The same for several tests of a file: who asks for it stops it. */
 export const launchApi = async ({ databaseUrl, env = {} }: ApiOptions) => {
   const port = await findFreePort();
-  const lines: string[] = [];
-  const output = new PassThrough();
-  output.on("data", (chunk: Buffer) => lines.push(chunk.toString()));
+  const { output, printed } = keepOutput();
   const child = startNode(join(import.meta.dirname, "../../api/main.ts"), [], {
     output,
     env: {
@@ -54,7 +53,7 @@ export const launchApi = async ({ databaseUrl, env = {} }: ApiOptions) => {
   });
   const url = `http://127.0.0.1:${port}`;
   const ended = child.exited.then(() => {
-    throw new Error(`The API ended:\n${lines.join("")}`);
+    throw new Error(`The API ended:\n${printed()}`);
   });
   const isUp = until("the API listens", () =>
     fetch(`${url}/health`).then(
@@ -70,7 +69,7 @@ export const launchApi = async ({ databaseUrl, env = {} }: ApiOptions) => {
     url,
     get: (path: string, init?: RequestInit) => fetch(`${url}${path}`, init),
     /** All that it has printed. */
-    output: () => lines.join(""),
+    output: printed,
   };
 };
 
@@ -130,6 +129,6 @@ export const indexSamples = async (databaseUrl: string): Promise<void> => {
   }
 };
 
-/** `npm run api` over the samples, for the tests of a file. Its answers stay fresh enough for a day. */
+/** `npm run api` over the samples, for the tests of a file. */
 export const launchSampleApi = async (env: NodeJS.ProcessEnv = {}): Promise<Api> =>
-  launchApi({ databaseUrl: await createSampleDatabase(), env: { MAX_INDEX_LAG_SECONDS: String(DAY), ...env } });
+  launchApi({ databaseUrl: await createSampleDatabase(), env: { ...FRESH_FOR_A_DAY, ...env } });

@@ -1,8 +1,8 @@
 import { createWriteStream } from "node:fs";
 import { join } from "node:path";
-import { PassThrough } from "node:stream";
 import { startNode } from "../../stack/child.ts";
 import { findFreePort } from "../../stack/ports.ts";
+import { keepOutput } from "./output.ts";
 import { runningProcesses } from "./processes.ts";
 
 type Endpoint = { chainId: number; url: string };
@@ -21,9 +21,7 @@ export const startIndexerProcess = async ({ databaseUrl, chains, env = {} }: Ind
     [`PONDER_RPC_URL_${chainId}`, url],
     [`START_BLOCK_${chainId}`, "0"],
   ]);
-  const lines: string[] = [];
-  const output = new PassThrough();
-  output.on("data", (chunk: Buffer) => lines.push(chunk.toString()));
+  const { output, printed } = keepOutput();
   if (process.env.INDEXER_LOG) output.pipe(createWriteStream(process.env.INDEXER_LOG, { flags: "a" }));
 
   const child = startNode(join(import.meta.dirname, "../../indexer/main.ts"), [], {
@@ -42,7 +40,7 @@ export const startIndexerProcess = async ({ databaseUrl, chains, env = {} }: Ind
   return {
     ...child,
     /** All that it has printed. */
-    output: () => lines.join(""),
+    output: printed,
     /** Kills Ponder the hard way; the indexer starts it again. */
     killPonder: () => {
       for (const pid of childrenOf(child.pid)) process.kill(pid, "SIGKILL");
