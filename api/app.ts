@@ -2,7 +2,7 @@ import { OpenAPIHono } from "@hono/zod-openapi";
 import { cors } from "hono/cors";
 import { requestId } from "hono/request-id";
 import type { Source } from "./answering.ts";
-import { apiKey } from "./middleware/api-key.ts";
+import { type Admission, admit } from "./middleware/admit.ts";
 import { refuseEarly } from "./middleware/refuse-early.ts";
 import { requestLog } from "./middleware/request-log.ts";
 import { describeService } from "./openapi.ts";
@@ -24,7 +24,7 @@ const EXPOSED_HEADERS = [
 ];
 
 /** The whole service, apart from the server that it runs on. */
-export const createApp = (source: Source, build: Build): OpenAPIHono => {
+export const createApp = (source: Source, admission: Admission, build: Build): OpenAPIHono => {
   // A slash at the end makes no difference.
   const app = new OpenAPIHono({ strict: false });
   const { log } = source;
@@ -40,8 +40,8 @@ export const createApp = (source: Source, build: Build): OpenAPIHono => {
       maxAge: 86_400,
     }),
   );
+  app.use("/registry/*", admit(admission));
   app.use(refuseEarly);
-  app.use("/registry/v2/*", apiKey);
 
   addChecks(app, source);
   addLists(app, source);

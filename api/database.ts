@@ -2,6 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import pg from "pg";
 import type { Logger } from "pino";
 import { notIndexed, Problem } from "./problem.ts";
+import { within } from "./within.ts";
 
 /** For checks, which share statements: a few are enough for any number of requests. */
 const CHECK_CONNECTIONS = 8;
@@ -80,7 +81,9 @@ export class Database {
 
   async #queryOn(pool: pg.Pool, query: Query): Promise<Row[]> {
     if (this.#lost) throw unavailable();
-    return within(DEADLINE_MS, this.#runTwice(pool, query));
+    return within(DEADLINE_MS, this.#runTwice(pool, query), () =>
+      overloaded("The answer took too long to find. Try again in a moment."),
+    );
   }
 
   /**
@@ -167,7 +170,8 @@ export class Database {
     if (code === STATEMENT_TIMED_OUT) {
       return overloaded("The answer took too long to find. Try again in a moment; for a long list, use limit.");
     }
-    if (code === UNDEFINED_TABLE || code === UNDEFINED_SCHEMA) return notIndexed("There is no index yet.");
+    if (code === UNDEFINED_TABLE || code === UNDEFINED_SCHEMA)
+      return notIndexed("The tables that would tell are not there yet.");
     if (this.#lost) return unavailable();
     if (error instanceof Error && error.message === POOL_TIMED_OUT) {
       return overloaded("Too many answers are being looked up. Try again in a moment.");
@@ -255,11 +259,3 @@ const unavailable = () =>
   new Problem("database-unavailable", "The database cannot be reached. Try again in a moment.", {
     headers: { "Retry-After": RETRY_AFTER_SECONDS },
   });
-
-const within = <T>(ms: number, promise: Promise<T>): Promise<T> => {
-  let timer: NodeJS.Timeout | undefined;
-  const deadline = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(overloaded("The answer took too long to find. Try again in a moment.")), ms);
-  });
-  return Promise.race([promise, deadline]).finally(() => clearTimeout(timer));
-};

@@ -2,10 +2,15 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { pino } from "pino";
 import { refuseBusyPorts } from "../stack/ports.ts";
-import { loadEnvFiles, runUntilStopped } from "../stack/program.ts";
+import { describeError, loadEnvFiles, runUntilStopped } from "../stack/program.ts";
 import { parseAll, parseDatabaseUrl } from "../stack/settings.ts";
 import { createApp } from "./app.ts";
 import { Database } from "./database.ts";
+import { KeyDirectory } from "./keys/key-directory.ts";
+import { KeyUsage } from "./keys/key-usage.ts";
+import { startLimiter } from "./limits/limiter.ts";
+import { createMetrics, startMetricsServer } from "./metrics.ts";
+import { keepMigrating } from "./migrate.ts";
 import { startServer } from "./server.ts";
 import { apiPort, parseApiSettings } from "./settings.ts";
 import { Shards } from "./shards.ts";
@@ -26,16 +31,28 @@ await runUntilStopped(async (signal) => {
 
   const database = new Database(databaseUrl, log);
   const shards = new Shards(database, settings.shards, settings.maxIndexLagSeconds);
-  const app = createApp({ database, shards, log }, { version, startedAt: new Date() });
+  const { trustedProxies } = settings;
+  const limiter = await startLimiter(settings.limit, settings.limitStoreUrl, log);
+  const metrics = createMetrics(limiter);
+  const usage = new KeyUsage(database);
+  const admission = { keys: new KeyDirectory(database), usage, limiter, trustedProxies, metrics };
+  const app = createApp({ database, shards, log }, admission, { version, startedAt: new Date() });
+  await keepMigrating(databaseUrl, signal, log);
   await shards.watch(signal, log);
+  usage.watch(signal, (error) => log.error({ err: error }, "Cannot write down how keys were used"));
 
   const server = await startServer(app.fetch, settings.host, settings.port, (error) =>
     log.error({ err: error }, "The server has a problem"),
   );
   log.info({ host: settings.host, port: server.port, shards: settings.shards }, "Listening");
+  await startMetricsServer(metrics, settings.metricsHost, settings.metricsPort).catch((error) =>
+    log.warn(`No metrics are served, set another METRICS_PORT: ${describeError(error)}`),
+  );
 
   if (!signal.aborted) await new Promise((resolve) => signal.addEventListener("abort", resolve, { once: true }));
   log.info("Stopping: no new requests");
   await server.stop();
+  await usage.write();
+  limiter.close();
   await database.close();
 });

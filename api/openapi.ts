@@ -2,11 +2,22 @@ import type { OpenAPIHono } from "@hono/zod-openapi";
 
 const DESCRIPTION = `May this hot wallet act for that cold wallet? Delegations in the v1 and v2 registries, on every network that is indexed here.
 
-A check answers with \`true\`, \`false\` or the digits of a balance, and nothing else. Every answer says at which block it is true. What cannot be answered is never \`false\` and never \`[]\`: it is a problem document (RFC 9457).`;
+A check answers with \`true\`, \`false\` or the digits of a balance, and nothing else. Every answer says at which block it is true. What cannot be answered is never \`false\` and never \`[]\`: it is a problem document (RFC 9457).
+
+Without an API key, so many requests are answered in so many seconds for one address as \`RateLimit-Policy\` says: 25 in 10 seconds, unless the service was set up otherwise. Health, this description and preflights do not count.`;
+
+const KEY_DESCRIPTION =
+  "Lifts the rate limit. A key is issued by whoever runs the service; every operation can be used without one.";
 
 /** The OpenAPI document of the routes that an app has by now. */
-export const describeService = (app: OpenAPIHono, version: string) =>
-  app.getOpenAPI31Document({
+export const describeService = (app: OpenAPIHono, version: string) => {
+  app.openAPIRegistry.registerComponent("securitySchemes", "apiKey", {
+    type: "apiKey",
+    in: "header",
+    name: "X-API-KEY",
+    description: KEY_DESCRIPTION,
+  });
+  return app.getOpenAPI31Document({
     openapi: "3.1.0",
     info: {
       title: "Delegation registry",
@@ -21,5 +32,6 @@ export const describeService = (app: OpenAPIHono, version: string) =>
       { name: "health", description: "For whoever runs the service." },
     ],
   });
+};
 
 export type ServiceDescription = ReturnType<typeof describeService>;

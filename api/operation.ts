@@ -4,6 +4,9 @@ import type { Parameter, ParametersOf } from "./parameters.ts";
 import { type ParameterError, Problem } from "./problem.ts";
 import { parseQueryString } from "./query-string.ts";
 
+/** With or without an API key, which openapi.ts describes. */
+const OPTIONAL_KEY: NonNullable<RouteConfig["security"]> = [{}, { apiKey: [] }];
+
 /** What an operation promises: its part of the OpenAPI document, and what its requests are held against. */
 export type Operation<Values> = {
   /** With {name} for a part that varies. */
@@ -13,6 +16,8 @@ export type Operation<Values> = {
   summary: string;
   description: string;
   parameters: ParametersOf<Values>;
+  /** Whether an API key lifts its rate limit. */
+  takesKey: boolean;
   /** What else is wrong with values that are right one by one. */
   check?: (values: Partial<Values>) => ParameterError[];
   responses: RouteConfig["responses"];
@@ -24,7 +29,7 @@ export const addOperation = <Values>(
   operation: Operation<Values>,
   answer: (values: Values, context: Context) => Promise<Response>,
 ): void => {
-  const { path, operationId, tag, summary, description, parameters, responses } = operation;
+  const { path, operationId, tag, summary, description, parameters, takesKey, responses } = operation;
   app.openAPIRegistry.registerPath(
     createRoute({
       method: "get",
@@ -34,6 +39,7 @@ export const addOperation = <Values>(
       summary,
       description,
       request: { params: describe(parameters, "path"), query: describe(parameters, "query") },
+      ...(takesKey && { security: OPTIONAL_KEY }),
       responses,
     }),
   );

@@ -7,6 +7,7 @@ export const PROBLEMS = {
   "method-not-allowed": { status: 405, title: "Method not allowed" },
   "request-timeout": { status: 408, title: "Request too slow" },
   "url-too-long": { status: 414, title: "URL too long" },
+  "rate-limited": { status: 429, title: "Too many requests" },
   "headers-too-large": { status: 431, title: "Headers too large" },
   "internal-error": { status: 500, title: "Unexpected error" },
   "not-indexed": { status: 503, title: "Not indexed yet" },

@@ -3,7 +3,7 @@ import type { Writable } from "node:stream";
 import { type Child, startNode } from "../stack/child.ts";
 import type { ApiSettings } from "./settings.ts";
 
-/** The API as a process of its own beside this one, for a stack on one machine. */
+/** The API as a process of its own beside this one, for a stack on one machine. What else is set, it reads by itself. */
 export const startApiProcess = (settings: ApiSettings, databaseUrl: string, output?: Writable): Child =>
   startNode(join(import.meta.dirname, "main.ts"), [], {
     output,

@@ -1,6 +1,8 @@
 import { z } from "zod";
 import { shardName } from "../registry/shard-name.ts";
-import { integer, logLevel, port, problemsOf, SettingsError, setVariables } from "../stack/settings.ts";
+import { integer, isUrl, logLevel, port, problemsOf, SettingsError, setVariables } from "../stack/settings.ts";
+import { parseProxies, type TrustedProxies } from "./limits/client-address.ts";
+import type { Limit } from "./limits/sliding-window.ts";
 
 export type ApiSettings = {
   /** The shards to answer from: each is the name of its views schema. */
@@ -9,8 +11,19 @@ export type ApiSettings = {
   port: number;
   /** A chain whose newest indexed block is older than this is not answered for. */
   maxIndexLagSeconds: number;
+  /** How often a client may ask without a key. */
+  limit: Limit;
+  /** Where all API processes count together; null: each counts by itself. */
+  limitStoreUrl: string | null;
+  trustedProxies: TrustedProxies | null;
+  metricsHost: string;
+  metricsPort: number;
   logLevel: string;
 };
+
+const BAD_PROXIES =
+  "must be off, or the networks of your proxies with commas, such as 10.0.0.0/8,fd00::/8; " +
+  "one that takes in everybody would let everybody choose an address";
 
 const schema = z.object({
   INDEX_SCHEMAS: z
@@ -21,6 +34,24 @@ const schema = z.object({
   HOST: z.string().default("0.0.0.0"),
   PORT: port.default(8080),
   MAX_INDEX_LAG_SECONDS: integer(1, 1_000_000_000).default(600),
+  RATE_LIMIT_REQUESTS: integer(1, 1_000_000).default(25),
+  RATE_LIMIT_WINDOW_SECONDS: integer(1, 3600).default(10),
+  RATE_LIMIT_STORE: z
+    .string()
+    .refine((value) => value === "memory" || isUrl(["redis:", "rediss:"])(value), {
+      error: "must be memory, or a redis:// or rediss:// URL",
+    })
+    .default("memory"),
+  TRUST_PROXY: z
+    .string()
+    .default("off")
+    .transform((value, context): TrustedProxies | null => {
+      const proxies = value === "off" ? null : parseProxies(value);
+      if (proxies === null && value !== "off") context.addIssue({ code: "custom", message: BAD_PROXIES });
+      return proxies;
+    }),
+  METRICS_HOST: z.string().default("127.0.0.1"),
+  METRICS_PORT: port.default(9464),
   LOG_LEVEL: logLevel,
 });
 
@@ -34,6 +65,11 @@ export const parseApiSettings = (environment: NodeJS.ProcessEnv): ApiSettings =>
     host: data.HOST,
     port: data.PORT,
     maxIndexLagSeconds: data.MAX_INDEX_LAG_SECONDS,
+    limit: { requests: data.RATE_LIMIT_REQUESTS, windowMs: data.RATE_LIMIT_WINDOW_SECONDS * 1000 },
+    limitStoreUrl: data.RATE_LIMIT_STORE === "memory" ? null : data.RATE_LIMIT_STORE,
+    trustedProxies: data.TRUST_PROXY,
+    metricsHost: data.METRICS_HOST,
+    metricsPort: data.METRICS_PORT,
     logLevel: data.LOG_LEVEL,
   };
 };

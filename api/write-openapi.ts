@@ -3,6 +3,11 @@ import { join } from "node:path";
 import { pino } from "pino";
 import { createApp } from "./app.ts";
 import { Database } from "./database.ts";
+import { KeyDirectory } from "./keys/key-directory.ts";
+import { KeyUsage } from "./keys/key-usage.ts";
+import { startLimiter } from "./limits/limiter.ts";
+import { createMetrics } from "./metrics.ts";
+import { parseApiSettings } from "./settings.ts";
 import { Shards } from "./shards.ts";
 
 // npm run openapi: writes down what the service serves at /openapi.json.
@@ -10,9 +15,20 @@ import { Shards } from "./shards.ts";
 const ROOT = join(import.meta.dirname, "..");
 const { version } = JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8"));
 
-// A service that describes itself asks no database.
+// A service that describes itself asks no database, and nobody asks it.
 const log = pino({ enabled: false });
 const database = new Database("", log);
-const app = createApp({ database, shards: new Shards(database, [], 0), log }, { version, startedAt: new Date() });
+const limiter = await startLimiter(parseApiSettings({}).limit, null, log);
+const app = createApp(
+  { database, shards: new Shards(database, [], 0), log },
+  {
+    keys: new KeyDirectory(database),
+    usage: new KeyUsage(database),
+    limiter,
+    trustedProxies: null,
+    metrics: createMetrics(limiter),
+  },
+  { version, startedAt: new Date() },
+);
 const response = await app.request("/openapi.json");
 writeFileSync(join(ROOT, "docs/openapi.json"), JSON.stringify(await response.json(), null, 2));

@@ -43,10 +43,10 @@ const readSettings = () => {
   });
   // Beside an indexer that reads from these chains there is nothing but its own shard to answer from.
   const api = parseApiSettings({
+    ...process.env,
     HOST: "127.0.0.1",
-    PORT: process.env.PORT,
-    LOG_LEVEL: process.env.LOG_LEVEL,
     INDEX_SCHEMAS: settings.shard,
+    MAX_INDEX_LAG_SECONDS: undefined,
   });
   return { settings, api, chains };
 };
@@ -132,6 +132,9 @@ Try next:
 
   All delegations of the cold wallet
   curl "${url}/registry/v2/${vault}"
+
+  More than ${api.limit.requests} requests in ${api.limit.windowMs / 1000} s
+  DATABASE_URL="${databaseUrl}" npm run keys -- create --name mine
 
   What happened, and when
   psql "${databaseUrl}" -c 'select * from ${shard}.delegation_change order by block_number'

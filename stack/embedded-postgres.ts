@@ -56,7 +56,6 @@ export const startEmbeddedPostgres = async ({
     await discard();
   }
   await createCluster(binaries, data, user);
-  const password = (await readFile(join(data, "password"), "utf8")).trim();
 
   if (!(await isRunning())) {
     const port = await findFreePort(preferredPort);
@@ -77,12 +76,23 @@ export const startEmbeddedPostgres = async ({
     }
   }
 
-  // Line 4 of the server's pid file is the port it listens on.
+  return { url: await readUrl(data), stop };
+};
+
+/** The URL of the cluster in a directory, if it is running. */
+export const findEmbeddedPostgres = async (directory: string): Promise<string | null> => {
+  for (const data of [resolve(directory), shelteredData(resolve(directory))]) {
+    const url = await readUrl(data).catch(() => null);
+    if (url !== null) return url;
+  }
+  return null;
+};
+
+const readUrl = async (data: string): Promise<string> => {
+  const password = (await readFile(join(data, "password"), "utf8")).trim();
+  // Line 4 of the server's pid file, which goes with the server, is the port it listens on.
   const port = (await readFile(join(data, "postmaster.pid"), "utf8")).split("\n")[3]?.trim();
-  return {
-    url: `postgres://postgres:${password}@127.0.0.1:${port}/postgres`,
-    stop,
-  };
+  return `postgres://postgres:${password}@127.0.0.1:${port}/postgres`;
 };
 
 type ServerUser = { uid?: number; gid?: number };
@@ -122,15 +132,19 @@ const reachableBy = async (user: ServerUser, directory: string): Promise<{ binar
   if (user.uid === undefined || ((await isOpen(binaries)) && (await isOpen(dirname(directory))))) {
     return { binaries, data: directory };
   }
-  const hash = (text: string) => createHash("sha256").update(text).digest("hex").slice(0, 12);
-  const shelter = "/var/tmp/delegation-registry-postgres";
-  const copy = join(shelter, `binaries-${hash(binaries)}`);
+  const copy = join(SHELTER, `binaries-${hash(binaries)}`);
   if (!(await exists(copy))) {
     await cp(resolve(binaries, ".."), `${copy}.new`, { recursive: true, verbatimSymlinks: true });
     await rename(`${copy}.new`, copy);
   }
-  return { binaries: join(copy, "bin"), data: join(shelter, `data-${hash(directory)}`) };
+  return { binaries: join(copy, "bin"), data: shelteredData(directory) };
 };
+
+const SHELTER = "/var/tmp/delegation-registry-postgres";
+
+const hash = (text: string) => createHash("sha256").update(text).digest("hex").slice(0, 12);
+
+const shelteredData = (directory: string) => join(SHELTER, `data-${hash(directory)}`);
 
 const exists = (path: string): Promise<boolean> =>
   stat(path).then(

@@ -133,6 +133,11 @@ describe("parseApiSettings()", () => {
       host: "0.0.0.0",
       port: 8080,
       maxIndexLagSeconds: 600,
+      limit: { requests: 25, windowMs: 10_000 },
+      limitStoreUrl: null,
+      trustedProxies: null,
+      metricsHost: "127.0.0.1",
+      metricsPort: 9464,
       logLevel: "info",
     });
   });
@@ -142,10 +147,47 @@ describe("parseApiSettings()", () => {
   });
 
   test("names every problem at once", () => {
-    const environment = { INDEX_SCHEMAS: "Registry;drop", PORT: "0", MAX_INDEX_LAG_SECONDS: "soon", LOG_LEVEL: "loud" };
-    const problems = ["INDEX_SCHEMAS", "PORT", "MAX_INDEX_LAG_SECONDS", "LOG_LEVEL"];
-    expect(() => parseApiSettings(environment)).toThrow(SettingsError);
-    for (const problem of problems) expect(() => parseApiSettings(environment)).toThrow(problem);
+    const environment = {
+      INDEX_SCHEMAS: "Registry;drop",
+      PORT: "0",
+      MAX_INDEX_LAG_SECONDS: "soon",
+      LOG_LEVEL: "loud",
+      RATE_LIMIT_REQUESTS: "0",
+      RATE_LIMIT_WINDOW_SECONDS: "1.5",
+      RATE_LIMIT_STORE: "http://:s3cret@cache.example",
+      TRUST_PROXY: "10.0.0.0/8, proxy.example",
+      METRICS_PORT: "99999",
+    };
+    const parse = () => parseApiSettings(environment);
+    expect(parse).toThrow(SettingsError);
+    for (const name of Object.keys(environment)) expect(parse).toThrow(new RegExp(`^ {2}- ${name}\\b`, "m"));
+    expect(parse).not.toThrow("s3cret");
+  });
+
+  test.each(["redis://127.0.0.1:6379", "rediss://user:secret@cache.example:6380/2"])("takes the store %s", (url) => {
+    expect(parseApiSettings({ RATE_LIMIT_STORE: url }).limitStoreUrl).toBe(url);
+  });
+
+  test.each(["10.0.0.0/8", "192.0.2.7", "127.0.0.1, ::1,fd00::/8"])("takes the proxies %s", (list) => {
+    expect(parseApiSettings({ TRUST_PROXY: list }).trustedProxies).not.toBeNull();
+  });
+
+  test.each(["off", ""])("trusts no proxy where TRUST_PROXY is '%s'", (value) => {
+    expect(parseApiSettings({ TRUST_PROXY: value }).trustedProxies).toBeNull();
+  });
+
+  // Whoever is trusted may claim any address: a list that takes in everybody would undo the limit.
+  test.each([
+    "0.0.0.0/0",
+    "::/0",
+    "true",
+    "10.0.0.0/33",
+    "10.0.0.0/",
+    "10.0.0.1,,",
+    "::ffff:10.0.0.0/104",
+    "10.0.0.256",
+  ])("refuses %s as a list of proxies", (list) => {
+    expect(() => parseApiSettings({ TRUST_PROXY: list })).toThrow(/TRUST_PROXY must be off, or the networks/);
   });
 });
 

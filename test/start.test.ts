@@ -2,6 +2,7 @@ import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { startNode } from "../stack/child.ts";
 import { findFreePort, isPortFree } from "../stack/ports.ts";
+import { UNLIMITED } from "./support/api.ts";
 import { keepOutput } from "./support/output.ts";
 import { runningProcesses } from "./support/processes.ts";
 import { Random } from "./support/random.ts";
@@ -13,7 +14,7 @@ const start = (env: NodeJS.ProcessEnv) => {
   const { output, printed } = keepOutput();
   const child = startNode(join(import.meta.dirname, "../start.ts"), [], {
     output,
-    env: { PATH: process.env.PATH, HOME: process.env.HOME, HOST: "127.0.0.1", ...env },
+    env: { PATH: process.env.PATH, HOME: process.env.HOME, HOST: "127.0.0.1", ...UNLIMITED, ...env },
   });
   onTestFinished(() => child.stop());
   return { ...child, output: printed };
@@ -37,12 +38,13 @@ test("npm start without usable settings names those of every part at once, and e
 test("npm start runs indexer and API, brings an API that died back, and leaves nothing behind", async () => {
   const subject = await Subject.create(8453, new Random(21));
   await subject.mineRandomBlocks(5);
-  const [port, indexerPort] = [await findFreePort(), await findFreePort()];
+  const [port, indexerPort, metricsPort] = [await findFreePort(), await findFreePort(), await findFreePort()];
   const started = start({
     DATABASE_URL: await createDatabase(),
     SHARD: "own",
     PORT: String(port),
     INDEXER_PORT: String(indexerPort),
+    METRICS_PORT: String(metricsPort),
     POLLING_INTERVAL_MS: "200",
     PONDER_RPC_URL_8453: subject.local.url,
     START_BLOCK_8453: "0",

@@ -35,8 +35,9 @@ const EXPLANATIONS: Record<ProblemName, { meaning: string; next: string }> = {
     next: "Send it with an ordinary HTTP client; if you do, look for a proxy on the way that alters requests.",
   },
   "unknown-key": {
-    meaning: "The `X-API-KEY` header of a v2 request holds a key that is not known here, or no longer.",
-    next: "Correct the key, or leave out the header: every operation can be used without one.",
+    meaning:
+      "The `X-API-KEY` header of a v2 request holds a key that is misspelt, not known here, or revoked. `detail` says which.",
+    next: "Correct the key, or leave out the header: every operation can be used without one, up to the rate limit.",
   },
   "not-found": {
     meaning: "There is nothing at this path. A wallet without delegations is not meant by that: its list is `[]`.",
@@ -53,6 +54,11 @@ const EXPLANATIONS: Record<ProblemName, { meaning: string; next: string }> = {
   "url-too-long": {
     meaning: "The URL is several times longer than any question needs to be.",
     next: "Leave out parameters that the operation does not have.",
+  },
+  "rate-limited": {
+    meaning:
+      "More requests came from this address within a few seconds than are answered without an API key. `RateLimit-Policy` says how many are.",
+    next: "Wait for the seconds in `Retry-After`: the next request is then admitted. Whoever needs more asks v2 with an API key.",
   },
   "headers-too-large": {
     meaning: "The URL and the headers together are larger than the service reads.",

@@ -62,9 +62,10 @@ export const addChecks = (app: OpenAPIHono, { database, shards }: Source): void 
         path: `/registry/${version}/check/${check}`,
         operationId: `${version}Check${check[0]?.toUpperCase()}${check.slice(1)}`,
         tag: version,
+        takesKey: version === "v2",
         check: checkChain(shards, version),
         responses: answers("The answer, and nothing else.", schema, example ?? true, {
-          hasKey: version === "v2",
+          takesKey: version === "v2",
         }),
       },
       async (values, context) => {

@@ -78,6 +78,7 @@ export const addLists = (app: OpenAPIHono, source: Source): void => {
         path: `/registry/${version}/{wallet}`,
         operationId: `${version}Delegations`,
         tag: version,
+        takesKey: version === "v2",
         summary: "All delegations of a wallet",
         description:
           "The incoming delegations of a wallet, then its outgoing ones, each oldest first. A delegation to itself is listed once.",
@@ -85,7 +86,7 @@ export const addLists = (app: OpenAPIHono, source: Source): void => {
         check: (values) => [...checkChain(source.shards, version)(values), ...checkCursor(version, values)],
         responses: answers("The delegations; [] if there are none.", z.array(SCHEMAS[version]), EXAMPLES[version], {
           headers: LINK,
-          hasKey: version === "v2",
+          takesKey: version === "v2",
         }),
       },
       (values, context) => answerList(source, version, values, context),

@@ -42,7 +42,11 @@ const EXAMPLES = {
       ],
     },
   ),
-  "unknown-key": new Problem("unknown-key", "This API key is not known. Leave out X-API-KEY to ask without one."),
+  "unknown-key": new Problem("unknown-key", "This API key is not known here. Leave out X-API-KEY to ask without one."),
+  "rate-limited": new Problem(
+    "rate-limited",
+    "Without an API key, 25 requests in 10 s are answered. Ask again in 7 s.",
+  ),
   "not-indexed": notIndexed(
     "Chain 1 (Ethereum) is still being indexed: its index has reached block 19000000 of 21000000.",
   ),
@@ -67,6 +71,20 @@ const problem = (description: string, names: readonly (keyof typeof EXAMPLES)[],
   },
 });
 
+/** On whatever is answered without a known key. */
+const RATE_LIMIT = {
+  "RateLimit-Policy": {
+    description:
+      'Without a key: how many requests (`q`) are answered in how many seconds (`w`), as in `"default";q=25;w=10`.',
+    schema: { type: "string" as const },
+  },
+  RateLimit: {
+    description:
+      'Without a key: how many requests are left (`r`), and in how many seconds the next one is added (`t`), as in `"default";r=24;t=10`.',
+    schema: { type: "string" as const },
+  },
+};
+
 const RETRY_AFTER = { "Retry-After": header("Seconds to wait before asking again.") };
 
 /** The responses of an operation that answers from the index. */
@@ -74,19 +92,20 @@ export const answers = (
   description: string,
   schema: z.ZodType,
   example: unknown,
-  { headers = {}, hasKey = false } = {},
+  { headers = {}, takesKey = false } = {},
 ): RouteConfig["responses"] => ({
   200: {
     description,
-    headers: { ...FRESHNESS, ...headers },
+    headers: { ...FRESHNESS, ...headers, ...RATE_LIMIT },
     content: { "application/json": { schema, example } },
   },
-  400: problem("A parameter is bad: all that are, at once.", ["bad-parameter"]),
-  ...(hasKey && { 401: problem("The API key is not known.", ["unknown-key"]) }),
+  400: problem("A parameter is bad: all that are, at once.", ["bad-parameter"], RATE_LIMIT),
+  ...(takesKey && { 401: problem("The API key is misspelt, not known, or revoked.", ["unknown-key"], RATE_LIMIT) }),
+  429: problem("Too many requests without an API key.", ["rate-limited"], { ...RATE_LIMIT, ...RETRY_AFTER }),
   503: problem(
     "The question cannot be answered now: the chain is not indexed yet or not up to date, or the database is out of reach.",
     ["not-indexed", "stale-index", "database-unavailable", "overloaded"],
-    RETRY_AFTER,
+    { ...RATE_LIMIT, ...RETRY_AFTER },
   ),
 });
 

@@ -86,7 +86,7 @@ describe("HEAD is answered like GET, without the body", () => {
     expect(head.status).toBe(get.status);
     expect(await head.text()).toBe("");
     // Of one request, of a moment, of a body, and of a connection.
-    const changing = ["x-request-id", "date", "content-length", "connection", "keep-alive"];
+    const changing = ["x-request-id", "ratelimit", "date", "content-length", "connection", "keep-alive"];
     const headersOf = ({ headers }: Response) => [...headers].filter(([name]) => !changing.includes(name));
     expect(headersOf(head)).toEqual(headersOf(get));
   });

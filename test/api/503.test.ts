@@ -120,7 +120,7 @@ test("a shard that is missing costs its own chains, and no others", async () => 
 
   // Its views are gone altogether.
   await database.query("drop schema registry cascade");
-  await expectRefusal(api, check(1), "not-indexed", /There is no index yet|still being indexed/);
+  await expectRefusal(api, check(1), "not-indexed", /are not there yet|still being indexed/);
 });
 
 test("a shard that cannot be read costs its own chains, and no others", async () => {

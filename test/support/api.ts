@@ -24,6 +24,9 @@ export const AIRDROP = "0x61697264726f700000000000000000000000000000000000000000
 /** A question about them whose answer is true. */
 export const CHECK = `/registry/v2/check/all?to=${HOT}&from=${VAULT}`;
 
+/** All tests ask from one address; those of the limit itself set their own. */
+export const UNLIMITED = { RATE_LIMIT_REQUESTS: "1000000" };
+
 /** For an index whose indexer has ended: its answers stay fresh enough for a day. */
 export const FRESH_FOR_A_DAY = { MAX_INDEX_LAG_SECONDS: "86400" };
 
@@ -39,6 +42,7 @@ export const startApi = async (options: ApiOptions) => {
 /** The same for several tests of a file: who asks for it stops it. */
 export const launchApi = async ({ databaseUrl, env = {} }: ApiOptions) => {
   const port = await findFreePort();
+  const metricsPort = await findFreePort();
   const { output, printed } = keepOutput();
   const child = startNode(join(import.meta.dirname, "../../api/main.ts"), [], {
     output,
@@ -48,6 +52,8 @@ export const launchApi = async ({ databaseUrl, env = {} }: ApiOptions) => {
       DATABASE_URL: databaseUrl,
       HOST: "127.0.0.1",
       PORT: String(port),
+      METRICS_PORT: String(metricsPort),
+      ...UNLIMITED,
       ...env,
     },
   });
@@ -67,6 +73,8 @@ export const launchApi = async ({ databaseUrl, env = {} }: ApiOptions) => {
     ...child,
     port,
     url,
+    /** What Prometheus would read. */
+    metrics: async () => (await fetch(`http://127.0.0.1:${metricsPort}/metrics`)).text(),
     get: (path: string, init?: RequestInit) => fetch(`${url}${path}`, init),
     /** All that it has printed. */
     output: printed,

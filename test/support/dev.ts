@@ -2,6 +2,7 @@ import { spawn } from "node:child_process";
 import { join } from "node:path";
 import { onTestFinished } from "vitest";
 import { findFreePort, isPortFree } from "../../stack/ports.ts";
+import { UNLIMITED } from "./api.ts";
 import { runningProcesses } from "./processes.ts";
 import { until } from "./setup.ts";
 
@@ -27,8 +28,9 @@ export const startDev = async (folder: string, env: NodeJS.ProcessEnv = {}) => {
 export const launchDev = async (folder: string, env: NodeJS.ProcessEnv = {}) => {
   const indexerPort = await findFreePort();
   const apiPort = await findFreePort();
+  const metricsPort = await findFreePort();
   let chainPort = await findFreePort();
-  while ([indexerPort, apiPort].includes(chainPort + 1) || !(await isPortFree("127.0.0.1", chainPort + 1)))
+  while ([indexerPort, apiPort, metricsPort].includes(chainPort + 1) || !(await isPortFree("127.0.0.1", chainPort + 1)))
     chainPort = await findFreePort();
   const child = spawn("npm", ["run", "dev"], {
     cwd: ROOT,
@@ -40,6 +42,8 @@ export const launchDev = async (folder: string, env: NodeJS.ProcessEnv = {}) => 
       SANDBOX_PORT: String(chainPort),
       INDEXER_PORT: String(indexerPort),
       PORT: String(apiPort),
+      METRICS_PORT: String(metricsPort),
+      ...UNLIMITED,
       ...env,
     },
   });

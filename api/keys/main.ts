@@ -1,0 +1,154 @@
+import { join } from "node:path";
+import { parseArgs } from "node:util";
+import { pino } from "pino";
+import { findEmbeddedPostgres } from "../../stack/embedded-postgres.ts";
+import { loadEnvFiles, runUntilStopped } from "../../stack/program.ts";
+import { parseOptionalDatabaseUrl } from "../../stack/settings.ts";
+import { Database } from "../database.ts";
+import { migrate } from "../migrate.ts";
+import { insertKey, type KeyInfo, listKeys, readUsage, revokeKey, searchKeys } from "../queries/api-keys.ts";
+import { generateKey, hashKey, prefixOf } from "./api-key.ts";
+
+// npm run keys: makes, shows and revokes API keys.
+
+const ROOT = join(import.meta.dirname, "../..");
+
+const USAGE = `npm run keys -- <command>
+
+  create --name <name>         makes a key and prints it, once
+  list                         shows all keys, and how often they were used
+  usage [<key>] [--days 30]    shows how often keys were used on each day (UTC)
+  revoke <key>                 ends a key, everywhere within a minute
+
+<key> is what "list" shows, a prefix or a name; or the key itself.
+The database is DATABASE_URL, or that of a running "npm start".`;
+
+/** For people, beside what is printed for programs. */
+const say = (text: string) => console.error(text);
+
+const create = async (database: Database, name: string): Promise<void> => {
+  let key: string;
+  do key = generateKey();
+  while ((await insertKey(database, { name, prefix: prefixOf(key), hash: hashKey(key) })) === null);
+  say(`The key for "${name}". It is shown this once, and stored nowhere:\n`);
+  console.log(key);
+  say('\nSend it in the header X-API-KEY, on v2. "npm run keys -- list" knows it by its beginning.');
+};
+
+const list = async (database: Database): Promise<void> => {
+  const keys = await listKeys(database);
+  if (keys.length === 0) {
+    say('There are no keys. "npm run keys -- create --name <name>" makes one.');
+    return;
+  }
+  printTable(
+    ["NAME", "PREFIX", "CREATED", "LAST USED", "REQUESTS", "STATE"],
+    keys.map(({ name, prefix, createdAt, lastUsedAt, requests, revokedAt }) => [
+      name,
+      prefix,
+      minute(createdAt),
+      lastUsedAt ? minute(lastUsedAt) : "never",
+      String(requests),
+      revokedAt ? `revoked ${minute(revokedAt)}` : "active",
+    ]),
+  );
+};
+
+const usage = async (database: Database, text: string | undefined, days: number): Promise<void> => {
+  const key = text === undefined ? null : await findOne(database, text);
+  const rows = await readUsage(database, { days, keyId: key?.id ?? null });
+  if (rows.length === 0) say(`No requests with ${key ? `the key ${key.prefix}` : "a key"} in the last ${days} days.`);
+  else {
+    printTable(
+      ["DAY", "NAME", "PREFIX", "REQUESTS"],
+      rows.map(({ day, name, prefix, requests }) => [day, name, prefix, String(requests)]),
+    );
+  }
+};
+
+const revoke = async (database: Database, text: string): Promise<void> => {
+  const { id, name, prefix, revokedAt } = await findOne(database, text);
+  if (revokedAt) {
+    say(`The key ${prefix} of "${name}" was revoked at ${minute(revokedAt)} already.`);
+    return;
+  }
+  await revokeKey(database, id);
+  say(`The key ${prefix} of "${name}" is revoked. Within a minute no API process takes it any more.`);
+};
+
+/** The one key that is meant. */
+const findOne = async (database: Database, text: string): Promise<KeyInfo> => {
+  const found = await searchKeys(database, text, hashKey(text));
+  // Of several with one name, those that still count are meant.
+  const candidates = found.length > 1 ? found.filter(({ revokedAt }) => revokedAt === null) : found;
+  const [key, ...others] = candidates.length > 0 ? candidates : found;
+  if (!key) throw new Error('There is no such key. "npm run keys -- list" shows all.');
+  if (others.length > 0) {
+    const prefixes = [key, ...others].map(({ prefix }) => prefix).join(", ");
+    throw new Error(`Several keys have this name: ${prefixes}. Name one of these.`);
+  }
+  return key;
+};
+
+const minute = (date: Date) => date.toISOString().slice(0, 16).replace("T", " ");
+
+const printTable = (head: readonly string[], rows: readonly (readonly string[])[]): void => {
+  const all = [head, ...rows];
+  const widths = head.map((_, column) => Math.max(...all.map((row) => row[column]?.length ?? 0)));
+  for (const row of all) {
+    console.log(
+      row
+        .map((cell, column) => cell.padEnd(widths[column] ?? 0))
+        .join("  ")
+        .trimEnd(),
+    );
+  }
+};
+
+type Command = (database: Database) => Promise<void>;
+
+/** What the arguments ask for. Throws where they make no sense. */
+const parseCommand = ([command, ...args]: string[]): Command => {
+  switch (command) {
+    case "create": {
+      const { name } = parseArgs({ args, options: { name: { type: "string" } } }).values;
+      if (name?.trim()) return (database) => create(database, name.trim());
+      break;
+    }
+    case "list":
+      parseArgs({ args });
+      return list;
+    case "usage": {
+      const { values, positionals } = parseArgs({
+        args,
+        allowPositionals: true,
+        options: { days: { type: "string" } },
+      });
+      const { days = "30" } = values;
+      const [key, ...others] = positionals;
+      if (/^[1-9]\d{0,4}$/.test(days) && others.length === 0) return (database) => usage(database, key, Number(days));
+      break;
+    }
+    case "revoke": {
+      const [key, ...others] = parseArgs({ args, allowPositionals: true }).positionals;
+      if (key && others.length === 0) return (database) => revoke(database, key);
+    }
+  }
+  throw new Error(USAGE);
+};
+
+const findDatabase = async (): Promise<string> => {
+  const url = parseOptionalDatabaseUrl(process.env) ?? (await findEmbeddedPostgres(join(ROOT, ".data/postgres")));
+  if (url !== null) return url;
+  throw new Error('There is no database: set DATABASE_URL, or have "npm start" running, which brings its own.');
+};
+
+await runUntilStopped(async () => {
+  loadEnvFiles(ROOT);
+  const run = parseCommand(process.argv.slice(2));
+  const url = await findDatabase();
+  await migrate(url);
+  const database = new Database(url, pino({ enabled: false }));
+  await run(database);
+  await database.close();
+});

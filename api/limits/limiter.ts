@@ -1,0 +1,32 @@
+import type { Logger } from "pino";
+import { SharedWindow } from "./shared-window.ts";
+import { type Decision, type Limit, SlidingWindow } from "./sliding-window.ts";
+
+const RELEASE_MS = 1_000;
+
+export type Limiter = {
+  limit: Limit;
+  take: (client: string) => Decision | Promise<Decision>;
+  /** How many clients this process remembers. */
+  countClients: () => number;
+  /** Whether all processes limit together at the moment; null where they are not meant to. */
+  isShared: () => boolean | null;
+  close: () => void;
+};
+
+/** Limits requests by client: in this process alone, or together with others through a store. */
+export const startLimiter = async (limit: Limit, storeUrl: string | null, log: Logger): Promise<Limiter> => {
+  const own = new SlidingWindow(limit);
+  const shared = storeUrl === null ? null : await SharedWindow.connect(storeUrl, limit, own, log);
+  const timer = setInterval(() => own.release(), RELEASE_MS).unref();
+  return {
+    limit,
+    take: (client) => (shared ?? own).take(client),
+    countClients: () => own.size,
+    isShared: () => shared?.isShared ?? null,
+    close: () => {
+      clearInterval(timer);
+      shared?.close();
+    },
+  };
+};
