@@ -4,6 +4,7 @@ import { startApiProcess } from "./api/process.ts";
 import { type ApiSettings, apiPort, parseApiSettings } from "./api/settings.ts";
 import { indexerPort, runIndexer } from "./indexer/run-indexer.ts";
 import { parseIndexerSettings } from "./indexer/settings.ts";
+import { START_DATA } from "./stack/data-folders.ts";
 import { startEmbeddedPostgres } from "./stack/embedded-postgres.ts";
 import { refuseBusyPorts } from "./stack/ports.ts";
 import { claim, describeError, loadEnvFiles, logLine, runUntilStopped } from "./stack/program.ts";
@@ -16,8 +17,8 @@ const FIRST_RESTART_MS = 1_000;
 const LONGEST_RESTART_MS = 30_000;
 
 const startOwnPostgres = async () => {
-  const { release } = claim(join(ROOT, ".data/start.pid"), "start.ts");
-  const { url, stop } = await startEmbeddedPostgres({ directory: join(ROOT, ".data/postgres") });
+  const { release } = claim(join(START_DATA, "start.pid"), "start.ts");
+  const { url, stop } = await startEmbeddedPostgres({ directory: join(START_DATA, "postgres") });
   return { url, stop: () => stop().finally(release) };
 };
 

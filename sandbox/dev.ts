@@ -7,6 +7,7 @@ import { type ApiSettings, apiPort, parseApiSettings } from "../api/settings.ts"
 import { indexerPort, runIndexer } from "../indexer/run-indexer.ts";
 import { type IndexerSettings, parseIndexerSettings } from "../indexer/settings.ts";
 import { networks } from "../registry/networks.ts";
+import { SANDBOX_DATA as DATA } from "../stack/data-folders.ts";
 import { startEmbeddedPostgres } from "../stack/embedded-postgres.ts";
 import { refuseBusyPorts } from "../stack/ports.ts";
 import { claim, runUntilStopped } from "../stack/program.ts";
@@ -16,8 +17,6 @@ import { type LocalChain, startLocalChain } from "./chain.ts";
 import { compileContracts } from "./contracts.ts";
 import { sendSamples } from "./samples.ts";
 
-const ROOT = join(import.meta.dirname, "..");
-const DATA = process.env.SANDBOX_DATA || join(ROOT, ".data/sandbox");
 const BLOCK_SECONDS = 2;
 
 const startedAt = Date.now();
@@ -134,7 +133,7 @@ Try next:
   curl "${url}/registry/v2/${vault}"
 
   More than ${api.limit.requests} requests in ${api.limit.windowMs / 1000} s
-  DATABASE_URL="${databaseUrl}" npm run keys -- create --name mine
+  npm run keys -- create --name mine
 
   What happened, and when
   psql "${databaseUrl}" -c 'select * from ${shard}.delegation_change order by block_number'

@@ -90,9 +90,20 @@ export const findEmbeddedPostgres = async (directory: string): Promise<string | 
 
 const readUrl = async (data: string): Promise<string> => {
   const password = (await readFile(join(data, "password"), "utf8")).trim();
-  // Line 4 of the server's pid file, which goes with the server, is the port it listens on.
-  const port = (await readFile(join(data, "postmaster.pid"), "utf8")).split("\n")[3]?.trim();
+  // Lines 1 and 4 of the server's pid file are its process and the port it listens on. A killed one leaves it behind.
+  const lines = (await readFile(join(data, "postmaster.pid"), "utf8")).split("\n");
+  const [pid, port] = [lines[0]?.trim(), lines[3]?.trim()];
+  if (!isAlive(Number(pid))) throw new Error(`The embedded Postgres in ${data} is not running.`);
   return `postgres://postgres:${password}@127.0.0.1:${port}/postgres`;
+};
+
+const isAlive = (pid: number): boolean => {
+  try {
+    return process.kill(pid, 0);
+  } catch (error) {
+    // It is there, and another user's.
+    return (error as NodeJS.ErrnoException).code === "EPERM";
+  }
 };
 
 type ServerUser = { uid?: number; gid?: number };

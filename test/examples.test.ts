@@ -15,11 +15,12 @@ const DOCUMENT = "docs/api.md";
 const DOCUMENTED_HOST = "127.0.0.1:8080";
 
 const folder = mkdtempSync(join(tmpdir(), "delegation-registry-examples-"));
+const sandbox = sandboxFolder("examples");
 let dev: Dev;
 let host: string;
 
 beforeAll(async () => {
-  dev = await launchDev(sandboxFolder("examples"));
+  dev = await launchDev(sandbox);
   host = `127.0.0.1:${dev.apiPort}`;
   await dev.untilReady(110);
 });
@@ -63,9 +64,9 @@ const INSTALL: Record<string, string> = {
   go: "apt-get install golang-go",
 };
 
-const run = (command: string, args: readonly string[] = [], env: NodeJS.ProcessEnv = {}): Promise<Run> =>
+const run = (command: string, args: readonly string[] = [], env: NodeJS.ProcessEnv = {}, cwd = folder): Promise<Run> =>
   new Promise((resolve, reject) => {
-    execFile(command, args, { cwd: folder, env: { ...process.env, ...env } }, (error, stdout, stderr) => {
+    execFile(command, args, { cwd, env: { ...process.env, ...env } }, (error, stdout, stderr) => {
       if (error?.code === "ENOENT") {
         reject(new Error(`The examples of ${DOCUMENT} need ${command}. Install it: ${INSTALL[command] ?? command}`));
       } else {
@@ -80,9 +81,10 @@ const write = (name: string, text: string): string => {
   return file;
 };
 
-/** What a line printed, which has to succeed. */
+/** What a line printed, which has to succeed. It is run in the project, beside the sandbox. */
 const runLine = async (line: string): Promise<string> => {
-  const { exitCode, stdout, stderr } = await run("sh", ["-c", line.replaceAll(DOCUMENTED_HOST, host)]);
+  const env = { SANDBOX_DATA: sandbox };
+  const { exitCode, stdout, stderr } = await run("sh", ["-c", line.replaceAll(DOCUMENTED_HOST, host)], env, ROOT);
   expect(exitCode, stderr).toBe(0);
   return stdout;
 };

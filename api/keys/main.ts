@@ -1,6 +1,7 @@
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { pino } from "pino";
+import { SANDBOX_DATA, START_DATA } from "../../stack/data-folders.ts";
 import { findEmbeddedPostgres } from "../../stack/embedded-postgres.ts";
 import { loadEnvFiles, runUntilStopped } from "../../stack/program.ts";
 import { parseOptionalDatabaseUrl } from "../../stack/settings.ts";
@@ -21,7 +22,7 @@ const USAGE = `npm run keys -- <command>
   revoke <key>                 ends a key, everywhere within a minute
 
 <key> is what "list" shows, a prefix or a name; or the key itself.
-The database is DATABASE_URL, or that of a running "npm start".`;
+The database is DATABASE_URL, or that of a running "npm start" or "npm run dev".`;
 
 /** For people, beside what is printed for programs. */
 const say = (text: string) => console.error(text);
@@ -138,9 +139,12 @@ const parseCommand = ([command, ...args]: string[]): Command => {
 };
 
 const findDatabase = async (): Promise<string> => {
-  const url = parseOptionalDatabaseUrl(process.env) ?? (await findEmbeddedPostgres(join(ROOT, ".data/postgres")));
+  const url =
+    parseOptionalDatabaseUrl(process.env) ??
+    (await findEmbeddedPostgres(join(START_DATA, "postgres"))) ??
+    (await findEmbeddedPostgres(join(SANDBOX_DATA, "postgres")));
   if (url !== null) return url;
-  throw new Error('There is no database: set DATABASE_URL, or have "npm start" running, which brings its own.');
+  throw new Error("There is no database: set DATABASE_URL, or have npm start or npm run dev running, with their own.");
 };
 
 await runUntilStopped(async () => {

@@ -69,7 +69,7 @@ export class SlidingWindow {
     return {
       isAdmitted,
       remaining: Math.max(0, requests - client.admissions),
-      resetMs: (this.#times[next] ?? now) + windowMs - now,
+      resetMs: windowMs - (now - (this.#times[next] ?? now)),
     };
   }
 
@@ -100,7 +100,7 @@ export class SlidingWindow {
   }
 
   #isOver(place: number, now: number): boolean {
-    return (this.#times[place] ?? 0) <= now - this.#limit.windowMs;
+    return now - (this.#times[place] ?? 0) >= this.#limit.windowMs;
   }
 
   #releaseFirst(client: Client): void {

@@ -20,8 +20,18 @@ const requestPath = (form) => {
   return `${query}` === "" ? path : `${path}?${query}`;
 };
 
+/** The field for an API key, where an operation takes one. */
+const keyField = (form) => form.querySelector('[data-in="header"]');
+
+const requestHeaders = (form) => {
+  const { name, value = "" } = keyField(form) ?? {};
+  return value.trim() === "" ? {} : { [name]: value.trim() };
+};
+
 const showCurl = (form) => {
-  form.querySelector(".curl").textContent = `curl '${location.origin}${requestPath(form)}'`;
+  // A key is not to be read over somebody's shoulder.
+  const key = Object.keys(requestHeaders(form)).map((name) => ` -H "${name}: $API_KEY"`);
+  form.querySelector(".curl").textContent = `curl${key.join("")} '${location.origin}${requestPath(form)}'`;
 };
 
 /** The start of an answer's text. */
@@ -127,7 +137,7 @@ const send = async (form) => {
   const startedAt = performance.now();
   let shown;
   try {
-    const response = await fetch(requestPath(form), { cache: "no-store", signal });
+    const response = await fetch(requestPath(form), { cache: "no-store", headers: requestHeaders(form), signal });
     const answer = await readStart(response);
     shown = showAnswer(form, response, answer, performance.now() - startedAt);
   } catch {
@@ -154,9 +164,20 @@ const copyCurl = async (form, button) => {
   }, 2000);
 };
 
-for (const form of document.querySelectorAll("form")) {
+const forms = [...document.querySelectorAll("form")];
+
+/** A key that was put into one form is there in all. */
+const shareKey = (value) => {
+  for (const form of forms) {
+    const field = keyField(form);
+    if (field) field.value = value;
+    showCurl(form);
+  }
+};
+
+for (const form of forms) {
   showCurl(form);
-  form.addEventListener("input", () => showCurl(form));
+  form.addEventListener("input", ({ target }) => (target === keyField(form) ? shareKey(target.value) : showCurl(form)));
   form.addEventListener("submit", (event) => {
     event.preventDefault();
     send(form);

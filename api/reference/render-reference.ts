@@ -248,10 +248,17 @@ ${
 };
 
 /** A form that asks this service, filled in with the examples. What it does is in reference.js. */
-const renderTrial = ({ id, path }: DescribedOperation, parameters: readonly Parameter[], headers: readonly string[]) =>
+const renderTrial = (
+  { id, path, security }: DescribedOperation,
+  parameters: readonly Parameter[],
+  headers: readonly string[],
+) =>
   html`<form class="trial" data-path="${path}" data-headers="${headers.join(" ")}" aria-labelledby="${id}-trial ${id}-path">
 <h4 id="${id}-trial">Try it</h4>
-${parameters.length > 0 && html`<div class="inputs">${parameters.map((parameter) => renderField(id, parameter))}</div>`}
+${
+  parameters.length > 0 &&
+  html`<div class="inputs">${parameters.map((parameter) => renderField(id, parameter))}${security && renderKeyField(id)}</div>`
+}
 <div class="request">
 <header>Request <button type="button" class="copy" aria-live="polite">Copy</button></header>
 <code class="curl"></code>
@@ -278,6 +285,13 @@ ${control}
 </div>
 `;
 };
+
+/** A key stays on this page, and out of sight. */
+const renderKeyField = (operationId: string): Html => html`<div class="field">
+<label for="${operationId}-key">X-API-KEY <small>header, lifts the rate limit</small></label>
+<input id="${operationId}-key" name="X-API-KEY" data-in="header" type="password" autocomplete="off">
+</div>
+`;
 
 const renderExample = (status: string, { content = {} }: Response, schemas: Schemas): Html | false => {
   const body = content["application/json"];
