@@ -19,7 +19,10 @@ const CREATE_SCHEMA = `
   create table if not exists service.migration (
     name text primary key,
     applied_at timestamptz not null default now()
-  )`;
+  );
+  comment on table service.migration is 'The changes of this schema that have been applied.';
+  comment on column service.migration.name is 'The file in api/migrations/.';
+  comment on column service.migration.applied_at is 'When it was applied.'`;
 
 /**
  * Applies what is new of the migrations, each once, whoever else is at it. Where nothing is new it

@@ -25,6 +25,13 @@ const BAD_PROXIES =
   "must be off, or the networks of your proxies with commas, such as 10.0.0.0/8,fd00::/8; " +
   "one that takes in everybody would let everybody choose an address";
 
+/** As the store's client reads it: a host, a number for a database, and what can be decoded. */
+const isStoreUrl = (value: string): boolean => {
+  if (!isUrl(["redis:", "rediss:"])(value) || /%(?![0-9a-f]{2})/i.test(value)) return false;
+  const { hostname, pathname } = new URL(value);
+  return hostname !== "" && /^(\/\d*)?$/.test(pathname);
+};
+
 const schema = z.object({
   INDEX_SCHEMAS: z
     .string()
@@ -38,8 +45,8 @@ const schema = z.object({
   RATE_LIMIT_WINDOW_SECONDS: integer(1, 3600).default(10),
   RATE_LIMIT_STORE: z
     .string()
-    .refine((value) => value === "memory" || isUrl(["redis:", "rediss:"])(value), {
-      error: "must be memory, or a redis:// or rediss:// URL",
+    .refine((value) => value === "memory" || isStoreUrl(value), {
+      error: "must be memory, or a redis:// or rediss:// URL, such as redis://user:password@host:6379/0",
     })
     .default("memory"),
   TRUST_PROXY: z

@@ -168,6 +168,13 @@ describe("parseApiSettings()", () => {
     expect(parseApiSettings({ RATE_LIMIT_STORE: url }).limitStoreUrl).toBe(url);
   });
 
+  test.each(["redis://host/abc", "redis:host", "redis://:a%zz@host", "valkey://host", "disk"])(
+    "refuses the store %s",
+    (url) => {
+      expect(() => parseApiSettings({ RATE_LIMIT_STORE: url })).toThrow(/RATE_LIMIT_STORE must be memory, or/);
+    },
+  );
+
   test.each(["10.0.0.0/8", "192.0.2.7", "127.0.0.1, ::1,fd00::/8"])("takes the proxies %s", (list) => {
     expect(parseApiSettings({ TRUST_PROXY: list }).trustedProxies).not.toBeNull();
   });
@@ -179,7 +186,11 @@ describe("parseApiSettings()", () => {
   // Whoever is trusted may claim any address: a list that takes in everybody would undo the limit.
   test.each([
     "0.0.0.0/0",
+    "0.0.0.0/1",
     "::/0",
+    "::/8",
+    "::/64",
+    "::fffe:0:0/95",
     "true",
     "10.0.0.0/33",
     "10.0.0.0/",

@@ -57,6 +57,9 @@ export class KeyDirectory {
     const since = this.#now();
     const record = await this.#lookups.answer(hash);
     if (!record) {
+      this.#known.delete(hash);
+      // Anew, so that it is the last to be forgotten.
+      this.#unknown.delete(hash);
       this.#unknown.set(hash, { key: UNKNOWN, since });
       const [oldest] = this.#unknown.keys();
       if (this.#unknown.size > MOST_UNKNOWN && oldest !== undefined) this.#unknown.delete(oldest);

@@ -1,14 +1,20 @@
+import { randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Database } from "../database.ts";
 import { Problem } from "../problem.ts";
-import { addUsage, type Usage } from "../queries/api-keys.ts";
+import { addUsage, type Usage, type UsageBatch } from "../queries/api-keys.ts";
 
 const WRITE_MS = 5_000;
 
 /** Counts requests by key and day in memory, and writes them down every few seconds. */
 export class KeyUsage {
   readonly #database: Database;
+  readonly #writer = randomUUID();
   #counts = new Map<string, Usage>();
+  /** What has been sent, and may or may not have arrived. */
+  #batch: UsageBatch | null = null;
+  #number = 0;
+  #writing = Promise.resolve();
 
   constructor(database: Database) {
     this.#database = database;
@@ -17,32 +23,42 @@ export class KeyUsage {
   count(keyId: string): void {
     const lastUsedAt = new Date();
     const day = lastUsedAt.toISOString().slice(0, 10);
-    this.#add({ keyId, day, requests: 1, lastUsedAt });
-  }
-
-  #add({ keyId, day, requests, lastUsedAt }: Usage): void {
     const name = `${day} ${keyId}`;
     const usage = this.#counts.get(name);
-    if (!usage) {
-      this.#counts.set(name, { keyId, day, requests, lastUsedAt });
+    if (usage) {
+      usage.requests++;
+      usage.lastUsedAt = lastUsedAt;
     } else {
-      usage.requests += requests;
-      if (lastUsedAt > usage.lastUsedAt) usage.lastUsedAt = lastUsedAt;
+      this.#counts.set(name, { keyId, day, requests: 1, lastUsedAt });
     }
   }
 
-  /** Writes down what was counted. What cannot be written is kept for the next time. */
-  async write(): Promise<void> {
-    const counted = [...this.#counts.values()];
-    if (counted.length === 0) return;
-    this.#counts = new Map();
+  /** Writes down what was counted. What cannot be written is sent again the next time. */
+  write(): Promise<void> {
+    const writing = this.#writing.then(() => this.#writeNow());
+    this.#writing = writing.catch(() => {});
+    return writing;
+  }
+
+  async #writeNow(): Promise<void> {
     try {
-      await addUsage(this.#database, counted);
+      await this.#send();
+      await this.#send();
     } catch (error) {
-      for (const usage of counted) this.#add(usage);
       // That the database is out of reach is said elsewhere.
       if (!(error instanceof Problem)) throw error;
     }
+  }
+
+  /** Sends what could not be sent before, or else what has been counted since. */
+  async #send(): Promise<void> {
+    if (!this.#batch && this.#counts.size > 0) {
+      this.#batch = { writer: this.#writer, number: ++this.#number, usage: [...this.#counts.values()] };
+      this.#counts = new Map();
+    }
+    if (!this.#batch) return;
+    await addUsage(this.#database, this.#batch);
+    this.#batch = null;
   }
 
   /** Writes every few seconds until the signal is aborted. */

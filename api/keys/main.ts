@@ -108,8 +108,8 @@ const printTable = (head: readonly string[], rows: readonly (readonly string[])[
 
 type Command = (database: Database) => Promise<void>;
 
-/** What the arguments ask for. Throws where they make no sense. */
-const parseCommand = ([command, ...args]: string[]): Command => {
+/** What the arguments ask for; null where they make no sense. */
+const parseCommand = ([command, ...args]: string[]): Command | null => {
   switch (command) {
     case "create": {
       const { name } = parseArgs({ args, options: { name: { type: "string" } } }).values;
@@ -135,6 +135,17 @@ const parseCommand = ([command, ...args]: string[]): Command => {
       if (key && others.length === 0) return (database) => revoke(database, key);
     }
   }
+  return null;
+};
+
+/** The same, with what makes sense for an error. It does not repeat the arguments: one may be a key. */
+const readCommand = (args: string[]): Command => {
+  try {
+    const command = parseCommand(args);
+    if (command) return command;
+  } catch (error) {
+    if (!(error instanceof TypeError)) throw error;
+  }
   throw new Error(USAGE);
 };
 
@@ -149,7 +160,7 @@ const findDatabase = async (): Promise<string> => {
 
 await runUntilStopped(async () => {
   loadEnvFiles(ROOT);
-  const run = parseCommand(process.argv.slice(2));
+  const run = readCommand(process.argv.slice(2));
   const url = await findDatabase();
   await migrate(url);
   const database = new Database(url, pino({ enabled: false }));

@@ -77,6 +77,9 @@ const networkOf = (address: string): string => {
   return `${[a, b, c, d & 0xff00].map((group) => group.toString(16)).join(":")}::/56`;
 };
 
+/** Whoever is trusted may claim any address: nobody's own network is larger than the shortest prefix says. */
+const IPV4 = { family: "ipv4", shortest: 8, bits: 32 } as const;
+const IPV6 = { family: "ipv6", shortest: 7, bits: 128 } as const;
 const CIDR = /^([^/]+)(?:\/(\d{1,3}))?$/;
 
 /** Reads a list of addresses and networks with commas. Returns null where it is not one. */
@@ -84,11 +87,12 @@ export const parseProxies = (text: string): TrustedProxies | null => {
   const list = new BlockList();
   for (const entry of text.split(",")) {
     const [, address = "", prefix] = CIDR.exec(entry.trim()) ?? [];
-    const bits = isIPv4(address) ? 32 : 128;
+    const { family, shortest, bits } = isIPv4(address) ? IPV4 : IPV6;
     const length = prefix === undefined ? bits : Number(prefix);
-    // Of length zero, it would trust everybody; and whoever is trusted may claim any address.
-    if (isIP(address) === 0 || length < 1 || length > bits || parseAddress(address) !== address) return null;
-    list.addSubnet(address, length, bits === 32 ? "ipv4" : "ipv6");
+    if (isIP(address) === 0 || length < shortest || length > bits || parseAddress(address) !== address) return null;
+    list.addSubnet(address, length, family);
+    // An IPv6 network in which all of IPv4 is mapped.
+    if (family === "ipv6" && isTrusted("0.0.0.0", list)) return null;
   }
   return list;
 };

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { createClient, defineScript } from "@redis/client";
+import { createClient, defineScript, ErrorReply } from "@redis/client";
 import type { Logger } from "pino";
 import { describeError } from "../../stack/program.ts";
 import { within } from "../within.ts";
@@ -23,8 +23,10 @@ const TAKE = defineScript({
 
     -- The server's clock was set back: what seems to come is taken to be of this moment.
     if tonumber(redis.call('LINDEX', KEYS[1], -1) or 0) > now then
-      for place = 0, redis.call('LLEN', KEYS[1]) - 1 do
-        if tonumber(redis.call('LINDEX', KEYS[1], place)) > now then redis.call('LSET', KEYS[1], place, stamp) end
+      local stamps = redis.call('LRANGE', KEYS[1], 0, -1)
+      redis.call('DEL', KEYS[1])
+      for _, other in ipairs(stamps) do
+        redis.call('RPUSH', KEYS[1], tonumber(other) > now and stamp or other)
       end
     end
 
@@ -71,7 +73,8 @@ type Store = ReturnType<typeof createStore>;
 
 /**
  * One sliding window for all API processes. While its server is out of reach, each process limits by
- * itself, and knows what it admitted before.
+ * itself. It knows what it admitted before, and does not forget it when the server is back, which may
+ * have: no process by itself ever admits more than the limit.
  */
 export class SharedWindow {
   readonly #url: string;
@@ -79,6 +82,8 @@ export class SharedWindow {
   readonly #own: SlidingWindow;
   readonly #log: Logger;
   #store: Store | null = null;
+  /** When the store was back the last time. */
+  #returnedAt = Number.NEGATIVE_INFINITY;
   #isClosed = false;
 
   private constructor(url: string, limit: Limit, own: SlidingWindow, log: Logger) {
@@ -101,7 +106,8 @@ export class SharedWindow {
   }
 
   async take(client: string): Promise<Decision> {
-    const decision = await this.#takeShared(client);
+    const hasReturned = performance.now() < this.#returnedAt + this.#limit.windowMs;
+    const decision = (hasReturned ? this.#own.refusal(client) : null) ?? (await this.#takeShared(client));
     if (decision === null) return this.#own.take(client);
     if (decision.isAdmitted) this.#own.record(client);
     return decision;
@@ -119,9 +125,22 @@ export class SharedWindow {
     try {
       return await within(SILENCE_MS, store.take(client, this.#limit), silent);
     } catch (error) {
-      this.#lose(store, error);
+      // It may be about this one client, whose list somebody else has written over.
+      if (!(error instanceof ErrorReply && (await this.#isWorking(store)))) this.#lose(store, error);
       return null;
     }
+  }
+
+  /** Whether it runs the script: one that is full, or a replica, would answer all the same. */
+  async #isWorking(store: Store): Promise<boolean> {
+    return this.#try(store).then(
+      () => true,
+      () => false,
+    );
+  }
+
+  #try(store: Store): Promise<Decision> {
+    return within(SILENCE_MS, store.take("probe", { requests: 1, windowMs: 1 }), silent);
   }
 
   #lose(store: Store, error: unknown): void {
@@ -136,8 +155,11 @@ export class SharedWindow {
     this.#log.error(`Rate limits are not shared, each process limits by itself: ${describeError(reason)}`);
     while (!this.#isClosed && this.#store === null) {
       await sleep(RECONNECT_MS, undefined, { ref: false });
-      if (!this.#isClosed && (await this.#connect()) === null) this.#log.info("Rate limits are shared again");
+      if (!this.#isClosed) await this.#connect();
     }
+    if (this.#isClosed) return;
+    this.#returnedAt = performance.now();
+    this.#log.info("Rate limits are shared again");
   }
 
   /** @returns why it failed; null if it did not */
@@ -146,9 +168,9 @@ export class SharedWindow {
     store.on("error", (error) => this.#lose(store, error));
     try {
       await within(SILENCE_MS, store.connect(), silent);
-      await within(SILENCE_MS, store.ping(), silent);
-      if (this.#isClosed) discard(store);
-      else this.#store = store;
+      await this.#try(store);
+      if (this.#isClosed) throw new Error("It is not needed any more.");
+      this.#store = store;
       return null;
     } catch (error) {
       discard(store);

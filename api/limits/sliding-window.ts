@@ -18,7 +18,7 @@ type Client = {
 };
 
 const SMALLEST_RING = 1024;
-/** What fits into 256 MB, which is many times what one process can answer within ten seconds. */
+/** Many times what one process can answer within ten seconds; a million clients with a request each take some 200 MB. */
 const MOST_ADMISSIONS = 2 ** 21;
 const MOST_CLIENTS = 2 ** 20;
 /** A request adds one admission to the ring, and takes away up to this many: none pays for a crowd that has left. */
@@ -59,10 +59,20 @@ export class SlidingWindow {
   take(name: string): Decision {
     const now = this.#now();
     const known = this.#find(name, now);
+    if (known && known.admissions >= this.#limit.requests) return this.#decide(false, known, now);
+    if (!this.#hasRoom(known)) throw new WindowFullError();
+    return this.#decide(true, this.#admit(known, name, now), now);
+  }
+
+  /** The refusal that a client would meet now; null if it would be admitted. */
+  refusal(name: string): Decision | null {
+    const now = this.#now();
+    const known = this.#find(name, now);
+    return known && known.admissions >= this.#limit.requests ? this.#decide(false, known, now) : null;
+  }
+
+  #decide(isAdmitted: boolean, client: Client, now: number): Decision {
     const { requests, windowMs } = this.#limit;
-    const isAdmitted = known === undefined || known.admissions < requests;
-    if (isAdmitted && !this.#hasRoom(known)) throw new WindowFullError();
-    const client = isAdmitted ? this.#admit(known, name, now) : known;
     // With what others admitted there may be more than the limit: all that is too many has to go first.
     let next = client.first;
     for (let excess = client.admissions - requests; excess > 0; excess--) next = this.#nexts[next] ?? next;

@@ -43,7 +43,7 @@ export const admit = ({ keys, usage, limiter, trustedProxies, metrics }: Admissi
       throw tooManyRequests(limit, seconds);
     }
     metrics.admitted.inc();
-    // Counted like any other: whoever guesses keys has no more guesses than requests.
+    // Counted like a request without a key.
     if (key) throw new Problem("unknown-key", key.reason);
     return next();
   });

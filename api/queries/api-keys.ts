@@ -1,4 +1,5 @@
 import type { Database } from "../database.ts";
+import { Problem } from "../problem.ts";
 
 export type KeyRecord = { id: string; isRevoked: boolean };
 
@@ -7,14 +8,26 @@ export const findKeys = async (
   database: Database,
   hashes: readonly string[],
 ): Promise<readonly (KeyRecord | null)[]> => {
-  const rows = await database.query({
-    name: "find-keys",
-    text: "select hash, id, revoked_at is not null from service.api_key where hash = any($1::text[])",
-    values: [hashes],
-  });
+  const rows = await database
+    .query({
+      name: "find-keys",
+      text: "select hash, id, revoked_at is not null from service.api_key where hash = any($1::text[])",
+      values: [hashes],
+    })
+    .catch((error) => {
+      throw error instanceof Problem && error.problem === "not-indexed" ? keysMissing(error) : error;
+    });
   const found = new Map(rows.map(([hash, id, isRevoked]) => [hash, { id: String(id), isRevoked: isRevoked === true }]));
   return hashes.map((hash) => found.get(hash) ?? null);
 };
+
+/** To the database it is all one which table is missing. */
+const keysMissing = ({ extras }: Problem) =>
+  new Problem(
+    "database-unavailable",
+    "API keys cannot be looked up yet. Try again in a moment, or without a key.",
+    extras,
+  );
 
 /** A key as its owners may see it. */
 export type KeyInfo = {
@@ -109,14 +122,24 @@ export const readUsage = async (
 /** How often a key was used on a day. */
 export type Usage = { keyId: string; day: string; requests: number; lastUsedAt: Date };
 
-/** Adds to what was counted before. */
-export const addUsage = async (database: Database, usage: readonly Usage[]): Promise<void> => {
+/** What one process has counted since the batch before. */
+export type UsageBatch = { writer: string; number: number; usage: readonly Usage[] };
+
+/** Adds to what was counted before; once, however often a batch is sent. Batches come in the order of their numbers. */
+export const addUsage = async (database: Database, { writer, number, usage }: UsageBatch): Promise<void> => {
   await database.query({
     name: "add-usage",
-    text: `insert into service.api_key_usage as usage (api_key_id, day, requests, last_used_at)
+    text: `with turn as (
+        insert into service.usage_writer as writer (id, batch, written_at) values ($5, $6, now())
+        on conflict (id) do update set batch = excluded.batch, written_at = excluded.written_at
+        where writer.batch < excluded.batch
+        returning id
+      )
+      insert into service.api_key_usage as usage (api_key_id, day, requests, last_used_at)
       select id, day, requests, last_used_at
       from unnest($1::bigint[], $2::date[], $3::bigint[], $4::timestamptz[]) as new (id, day, requests, last_used_at)
       join service.api_key using (id)
+      where exists (select from turn)
       on conflict (api_key_id, day) do update set
         requests = usage.requests + excluded.requests,
         last_used_at = greatest(usage.last_used_at, excluded.last_used_at)`,
@@ -125,6 +148,8 @@ export const addUsage = async (database: Database, usage: readonly Usage[]): Pro
       usage.map(({ day }) => day),
       usage.map(({ requests }) => requests),
       usage.map(({ lastUsedAt }) => lastUsedAt),
+      writer,
+      number,
     ],
   });
 };

@@ -1,0 +1,209 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { accessSync, constants } from "node:fs";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { delimiter, join } from "node:path";
+import { createClient } from "@redis/client";
+import { describe, expect, onTestFinished } from "vitest";
+import type { Limit } from "../../api/limits/sliding-window.ts";
+import { findFreePort } from "../../stack/ports.ts";
+import { keepOutput } from "./output.ts";
+import { until } from "./setup.ts";
+
+const isProgram = (file: string): boolean => {
+  try {
+    accessSync(file, constants.X_OK);
+    return true;
+  } catch {
+    return false;
+  }
+};
+
+/** The machine's Redis, or Valkey; null where it has neither. */
+const redisServer: string | null =
+  ["redis-server", "valkey-server"]
+    .flatMap((name) => (process.env.PATH ?? "").split(delimiter).map((directory) => join(directory, name)))
+    .find(isProgram) ?? null;
+
+/** Tests that need a Redis. Where there is none they are left out, and the line of each says why. */
+export const describeWithRedis = (title: string, tests: () => void) =>
+  describe.skipIf(redisServer === null)(
+    redisServer === null ? `${title} [LEFT OUT: needs redis-server, as by apt-get install redis-server]` : title,
+    tests,
+  );
+
+type RedisOptions = { password?: string };
+
+/** A real Redis, until the test is over. */
+export const startRedis = async (options: RedisOptions = {}) => {
+  const redis = await launchRedis(options);
+  onTestFinished(() => redis.stop());
+  return redis;
+};
+
+/** The same for several tests of a file: who asks for it stops it. It remembers nothing when it ends. */
+export const launchRedis = async ({ password }: RedisOptions = {}) => {
+  // Below the ports that connections are made from: whoever asks for it while it is away must not be
+  // given its port, and so be connected with itself.
+  const port = await findFreePort(20_000 + Math.floor(Math.random() * 10_000));
+  const directory = await mkdtemp(join(tmpdir(), "delegation-registry-redis-"));
+  const url = `redis://${password ? `:${password}@` : ""}127.0.0.1:${port}`;
+  let server: ChildProcess;
+  let exited: Promise<unknown>;
+  const endNow = () => server.kill("SIGKILL");
+
+  const start = async () => {
+    const { output, printed } = keepOutput();
+    const settings = { port, bind: "127.0.0.1", dir: directory, save: "", appendonly: "no" };
+    const args = Object.entries({ ...settings, ...(password && { requirepass: password }) }).flatMap(
+      ([name, value]) => [`--${name}`, String(value)],
+    );
+    const child = spawn(redisServer ?? "redis-server", args, { stdio: ["ignore", "pipe", "pipe"] });
+    server = child;
+    exited = once(child, "exit");
+    process.once("exit", endNow);
+    child.stdout.pipe(output);
+    child.stderr.pipe(output);
+    await until(
+      "Redis listens",
+      async () => {
+        if (child.exitCode !== null) throw new Error(`Redis ended:\n${printed()}`);
+        return printed().includes("Ready to accept connections");
+      },
+      20,
+    );
+  };
+  /** Ends it as a crash would. */
+  const kill = async () => {
+    endNow();
+    await exited;
+    process.off("exit", endNow);
+  };
+
+  await start();
+  return {
+    url,
+    port,
+    kill,
+    /** Again, where it was before. */
+    restart: start,
+    /** Lets it hang: it is there, and says nothing. */
+    hang: () => server.kill("SIGSTOP"),
+    wake: () => server.kill("SIGCONT"),
+    stop: async () => {
+      await kill();
+      await rm(directory, { recursive: true, force: true });
+    },
+    /** Asks it, over a connection of its own. */
+    ask: async (...command: string[]): Promise<unknown> => {
+      const client = await connect(url);
+      try {
+        return await client.sendCommand(command);
+      } finally {
+        client.destroy();
+      }
+    },
+  };
+};
+
+export type Redis = Awaited<ReturnType<typeof launchRedis>>;
+
+const connect = async (url: string) => {
+  const client = createClient({ url, RESP: 2, socket: { reconnectStrategy: false } });
+  client.on("error", () => {});
+  await client.connect();
+  return client;
+};
+
+/** The keys that clients are counted under begin with this. */
+export const KEY_PREFIX = "delegation-registry:rate-limit:";
+
+/** A command as MONITOR shows it. Times are in microseconds of the server's clock. */
+type Command = { at: number; isByScript: boolean; words: string[] };
+
+/** The store's decision about a request: between two moments, and where it was admitted, counted as of `stamp`. */
+type StoreDecision = { client: string; from: number; to: number; stamp: number | null };
+
+/** Watches all that a Redis is told, until the test is over or it ends. */
+export const watchRedis = async (redis: Redis) => {
+  const commands: Command[] = [];
+  const client = await connect(redis.url);
+  onTestFinished(() => client.destroy());
+  await client.monitor((line) => commands.push(parseCommand(String(line))));
+
+  let marks = 0;
+  /** All commands until now. */
+  const readCommands = async (): Promise<readonly Command[]> => {
+    const mark = `mark ${++marks} of ${process.pid}`;
+    await redis.ask("ECHO", mark);
+    await until("what Redis was told is known", async () => commands.some(({ words }) => words[1] === mark), 10);
+    return commands;
+  };
+  return {
+    readCommands,
+    /** All decisions until now, in their order. */
+    readDecisions: async (): Promise<StoreDecision[]> => decisionsOf(await readCommands()),
+  };
+};
+
+const LINE = /^(\d+)\.(\d{6}) \[\d+ (\S+)\] (.*)$/s;
+const WORD = /"((?:[^"\\]|\\.)*)"/gs;
+
+const parseCommand = (line: string): Command => {
+  const [, seconds, microseconds, source = "", words = ""] = LINE.exec(line) ?? [];
+  return {
+    at: Number(seconds) * 1_000_000 + Number(microseconds),
+    // Others are shown by their address and port.
+    isByScript: !source.includes(":"),
+    words: [...words.matchAll(WORD)].map(([, word = ""]) => word),
+  };
+};
+
+const decisionsOf = (commands: readonly Command[]): StoreDecision[] => {
+  const decisions: StoreDecision[] = [];
+  let script: Command | null = null;
+  for (const command of commands) {
+    const [name = "", , value] = command.words;
+    if (!command.isByScript) {
+      script = /^eval(sha)?$/i.test(name) ? command : null;
+      continue;
+    }
+    if (!script) continue;
+    const client = script.words[3]?.slice(KEY_PREFIX.length) ?? "";
+    // Not before its first step: one that Redis does not know has none, and is sent anew.
+    let decision = decisions.at(-1);
+    if (decision?.from !== script.at) {
+      decision = { client, from: script.at, to: script.at, stamp: null };
+      decisions.push(decision);
+    }
+    decision.to = command.at;
+    if (/^rpush$/i.test(name)) decision.stamp = Number(value);
+  }
+  return decisions;
+};
+
+/**
+ * The limit holds from both sides, by the server's clock: never more admissions in any window, and no
+ * refusal where fewer were in it.
+ */
+export const expectExact = (decisions: readonly StoreDecision[], { requests, windowMs }: Limit) => {
+  const window = windowMs * 1000;
+  for (const client of new Set(decisions.map(({ client }) => client))) {
+    const own = decisions.filter((decision) => decision.client === client);
+    const admitted = own.filter((decision) => decision.stamp !== null);
+    // What is stored is the truth: it is when it was decided, but for a server that looks at its clock once for a command.
+    const wrong = admitted.filter(({ stamp, from, to }) => Number(stamp) < from - 1000 || Number(stamp) > to);
+    expect(wrong, `${client}: stamps of another time`).toEqual([]);
+
+    const stamps = admitted.map(({ stamp }) => Number(stamp));
+    const tooMany = stamps.filter((stamp, place) => (stamps[place + requests] ?? Infinity) - stamp < window);
+    expect(tooMany, `${client}: windows with more than ${requests} admissions`).toEqual([]);
+
+    const undue = own.filter(({ stamp, from, to }) => {
+      const counting = stamps.filter((other) => other > from - 1000 - window && other <= to);
+      return stamp === null && counting.length < requests;
+    });
+    expect(undue, `${client}: refused with less than ${requests} admissions`).toEqual([]);
+  }
+};
