@@ -1,5 +1,6 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
 import { pino } from "pino";
 import { refuseBusyPorts } from "../stack/ports.ts";
 import { describeError, loadEnvFiles, runUntilStopped } from "../stack/program.ts";
@@ -18,6 +19,8 @@ import { Shards } from "./shards.ts";
 // npm run api: the public HTTP service, over the database that indexers write to.
 
 const ROOT = join(import.meta.dirname, "..");
+/** For what can be done later as well. */
+const LONGEST_WAIT_MS = 2_000;
 
 await runUntilStopped(async (signal) => {
   loadEnvFiles(ROOT);
@@ -37,9 +40,10 @@ await runUntilStopped(async (signal) => {
   const usage = new KeyUsage(database);
   const admission = { keys: new KeyDirectory(database), usage, limiter, trustedProxies, metrics };
   const app = createApp({ database, shards, log }, admission, { version, startedAt: new Date() });
-  await keepMigrating(databaseUrl, signal, log);
+  await Promise.race([keepMigrating(databaseUrl, signal, log), sleep(LONGEST_WAIT_MS, undefined, { ref: false })]);
   await shards.watch(signal, log);
-  usage.watch(signal, (error) => log.error({ err: error }, "Cannot write down how keys were used"));
+  const onUsageError = (error: unknown) => log.error({ err: error }, "Cannot write down how keys were used");
+  usage.watch(signal, onUsageError);
 
   const server = await startServer(app.fetch, settings.host, settings.port, (error) =>
     log.error({ err: error }, "The server has a problem"),
@@ -52,7 +56,8 @@ await runUntilStopped(async (signal) => {
   if (!signal.aborted) await new Promise((resolve) => signal.addEventListener("abort", resolve, { once: true }));
   log.info("Stopping: no new requests");
   await server.stop();
-  await usage.write();
+  await usage.write().catch(onUsageError);
+  if (!usage.isWritten) log.warn("Some requests with keys were not counted: they could not be written down");
   limiter.close();
   await database.close();
 });

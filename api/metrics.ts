@@ -49,6 +49,6 @@ export const startMetricsServer = ({ registry }: Metrics, host: string, port: nu
       }
       response.writeHead(200, { "Content-Type": registry.contentType }).end(await registry.metrics());
     });
-    server.once("error", reject);
+    server.on("error", reject);
     server.listen(port, host, () => resolve(server));
   });

@@ -80,6 +80,6 @@ const findMissing = async (client: pg.Client): Promise<string[]> => {
   const applied = rows[0]?.exists ? await client.query("select name from service.migration") : { rows: [] };
   const names = new Set(applied.rows.map(({ name }) => name));
   return readdirSync(DIRECTORY)
-    .sort()
-    .filter((name) => !names.has(name));
+    .filter((name) => name.endsWith(".sql") && !names.has(name))
+    .sort();
 };

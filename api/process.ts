@@ -1,13 +1,15 @@
 import { join } from "node:path";
 import type { Writable } from "node:stream";
 import { type Child, startNode } from "../stack/child.ts";
-import type { ApiSettings } from "./settings.ts";
+import { API_VARIABLES, type ApiSettings } from "./settings.ts";
 
-/** The API as a process of its own beside this one, for a stack on one machine. What else is set, it reads by itself. */
+/** The API as a process of its own beside this one, for a stack on one machine. */
 export const startApiProcess = (settings: ApiSettings, databaseUrl: string, output?: Writable): Child =>
   startNode(join(import.meta.dirname, "main.ts"), [], {
     output,
     env: {
+      // What is not set here is not to be found in a file there.
+      ...Object.fromEntries(API_VARIABLES.map((name) => [name, ""])),
       ...process.env,
       DATABASE_URL: databaseUrl,
       INDEX_SCHEMAS: settings.shards.join(),

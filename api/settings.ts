@@ -27,9 +27,18 @@ const BAD_PROXIES =
 
 /** As the store's client reads it: a host, a number for a database, and what can be decoded. */
 const isStoreUrl = (value: string): boolean => {
-  if (!isUrl(["redis:", "rediss:"])(value) || /%(?![0-9a-f]{2})/i.test(value)) return false;
-  const { hostname, pathname } = new URL(value);
-  return hostname !== "" && /^(\/\d*)?$/.test(pathname);
+  if (!isUrl(["redis:", "rediss:"])(value)) return false;
+  const { hostname, pathname, username, password } = new URL(value);
+  return hostname !== "" && /^(\/\d*)?$/.test(pathname) && canBeDecoded(username) && canBeDecoded(password);
+};
+
+const canBeDecoded = (text: string): boolean => {
+  try {
+    decodeURIComponent(text);
+    return true;
+  } catch {
+    return false;
+  }
 };
 
 const schema = z.object({
@@ -61,6 +70,9 @@ const schema = z.object({
   METRICS_PORT: port.default(9464),
   LOG_LEVEL: logLevel,
 });
+
+/** The names of all its settings. */
+export const API_VARIABLES = Object.keys(schema.shape);
 
 /** Reads the API's settings from the environment. Throws a SettingsError that names every problem. */
 export const parseApiSettings = (environment: NodeJS.ProcessEnv): ApiSettings => {

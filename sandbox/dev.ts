@@ -133,7 +133,7 @@ Try next:
   curl "${url}/registry/v2/${vault}"
 
   More than ${api.limit.requests} requests in ${api.limit.windowMs / 1000} s
-  npm run keys -- create --name mine
+  DATABASE_URL="${databaseUrl}" npm run keys -- create --name mine
 
   What happened, and when
   psql "${databaseUrl}" -c 'select * from ${shard}.delegation_change order by block_number'

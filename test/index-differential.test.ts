@@ -2,6 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { expect, test } from "vitest";
 import { startApi } from "./support/api.ts";
 import { dumpTables } from "./support/index-state.ts";
+import { addKey } from "./support/keys.ts";
 import { seededRandom } from "./support/random.ts";
 import { connect, createDatabase, startIndexer, untilIndexed } from "./support/setup.ts";
 import { Subject } from "./support/subject.ts";
@@ -28,12 +29,13 @@ test("index and API give the registries' own answers after random operations and
   const database = await connect(databaseUrl);
   await startIndexer({ databaseUrl, chains });
   const api = await startApi({ databaseUrl });
+  const { key } = await addKey(database);
 
   const compare = async (blocksBack: readonly number[]) => {
     for (const subject of subjects) {
       await untilIndexed(database, subject.local);
       await subject.expectSameAnswers(databaseUrl, "registry", blocksBack);
-      await subject.expectSameAnswersOverHttp(api.url);
+      await subject.expectSameAnswersOverHttp(api.url, key);
     }
   };
   await compare([]);

@@ -168,7 +168,7 @@ describe("parseApiSettings()", () => {
     expect(parseApiSettings({ RATE_LIMIT_STORE: url }).limitStoreUrl).toBe(url);
   });
 
-  test.each(["redis://host/abc", "redis:host", "redis://:a%zz@host", "valkey://host", "disk"])(
+  test.each(["redis://host/abc", "redis:host", "redis://:a%zz@host", "redis://:%ff@host", "valkey://host", "disk"])(
     "refuses the store %s",
     (url) => {
       expect(() => parseApiSettings({ RATE_LIMIT_STORE: url })).toThrow(/RATE_LIMIT_STORE must be memory, or/);

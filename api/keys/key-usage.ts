@@ -61,6 +61,11 @@ export class KeyUsage {
     this.#batch = null;
   }
 
+  /** Whether all that was counted is written down. */
+  get isWritten(): boolean {
+    return this.#batch === null && this.#counts.size === 0;
+  }
+
   /** Writes every few seconds until the signal is aborted. */
   async watch(signal: AbortSignal, onError: (error: unknown) => void): Promise<void> {
     while (!signal.aborted) {

@@ -30,7 +30,7 @@ const say = (text: string) => console.error(text);
 const create = async (database: Database, name: string): Promise<void> => {
   let key: string;
   do key = generateKey();
-  while ((await insertKey(database, { name, prefix: prefixOf(key), hash: hashKey(key) })) === null);
+  while (!(await insertKey(database, { name, prefix: prefixOf(key), hash: hashKey(key) })));
   say(`The key for "${name}". It is shown this once, and stored nowhere:\n`);
   console.log(key);
   say('\nSend it in the header X-API-KEY, on v2. "npm run keys -- list" knows it by its beginning.');
@@ -162,6 +162,8 @@ await runUntilStopped(async () => {
   loadEnvFiles(ROOT);
   const run = readCommand(process.argv.slice(2));
   const url = await findDatabase();
+  const { host, pathname } = new URL(url);
+  say(`Database ${host}${pathname}`);
   await migrate(url);
   const database = new Database(url, pino({ enabled: false }));
   await run(database);

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { createClient, defineScript, ErrorReply } from "@redis/client";
+import { createClient, defineScript } from "@redis/client";
 import type { Logger } from "pino";
 import { describeError } from "../../stack/program.ts";
 import { within } from "../within.ts";
@@ -66,6 +66,8 @@ const createStore = (url: string) =>
     // What every version of every server speaks.
     RESP: 2,
     disableOfflineQueue: true,
+    // Whoever asks has a limit of its own.
+    commandOptions: { timeout: undefined },
     socket: { connectTimeout: SILENCE_MS, reconnectStrategy: false },
   });
 
@@ -82,8 +84,10 @@ export class SharedWindow {
   readonly #own: SlidingWindow;
   readonly #log: Logger;
   #store: Store | null = null;
-  /** When the store was back the last time. */
-  #returnedAt = Number.NEGATIVE_INFINITY;
+  /** Since when the store is there. */
+  #since = 0;
+  #hasBeenLost = false;
+  #isReconnecting = false;
   #isClosed = false;
 
   private constructor(url: string, limit: Limit, own: SlidingWindow, log: Logger) {
@@ -106,11 +110,14 @@ export class SharedWindow {
   }
 
   async take(client: string): Promise<Decision> {
-    const hasReturned = performance.now() < this.#returnedAt + this.#limit.windowMs;
-    const decision = (hasReturned ? this.#own.refusal(client) : null) ?? (await this.#takeShared(client));
-    if (decision === null) return this.#own.take(client);
-    if (decision.isAdmitted) this.#own.record(client);
-    return decision;
+    const hasReturned = this.#hasBeenLost && performance.now() < this.#since + this.#limit.windowMs;
+    if (hasReturned) {
+      const own = this.#own.take(client);
+      return own.isAdmitted ? ((await this.#takeShared(client)) ?? own) : own;
+    }
+    const shared = await this.#takeShared(client);
+    if (shared?.isAdmitted) this.#own.record(client);
+    return shared ?? this.#own.take(client);
   }
 
   close(): void {
@@ -125,63 +132,55 @@ export class SharedWindow {
     try {
       return await within(SILENCE_MS, store.take(client, this.#limit), silent);
     } catch (error) {
-      // It may be about this one client, whose list somebody else has written over.
-      if (!(error instanceof ErrorReply && (await this.#isWorking(store)))) this.#lose(store, error);
+      // One client's list that somebody else has written over is no reason to give up all.
+      if (!(error instanceof Error && error.message.startsWith("WRONGTYPE"))) this.#lose(store, error);
       return null;
     }
-  }
-
-  /** Whether it runs the script: one that is full, or a replica, would answer all the same. */
-  async #isWorking(store: Store): Promise<boolean> {
-    return this.#try(store).then(
-      () => true,
-      () => false,
-    );
-  }
-
-  #try(store: Store): Promise<Decision> {
-    return within(SILENCE_MS, store.take("probe", { requests: 1, windowMs: 1 }), silent);
   }
 
   #lose(store: Store, error: unknown): void {
     if (this.#store !== store) return;
     this.#store = null;
-    discard(store);
+    store.destroy();
     this.#reconnect(error);
   }
 
   async #reconnect(reason: unknown): Promise<void> {
-    if (this.#isClosed) return;
+    if (this.#isClosed || this.#isReconnecting) return;
+    this.#isReconnecting = true;
+    this.#hasBeenLost = true;
     this.#log.error(`Rate limits are not shared, each process limits by itself: ${describeError(reason)}`);
     while (!this.#isClosed && this.#store === null) {
       await sleep(RECONNECT_MS, undefined, { ref: false });
       if (!this.#isClosed) await this.#connect();
     }
-    if (this.#isClosed) return;
-    this.#returnedAt = performance.now();
-    this.#log.info("Rate limits are shared again");
+    this.#isReconnecting = false;
+    if (!this.#isClosed) this.#log.info("Rate limits are shared again");
   }
 
   /** @returns why it failed; null if it did not */
   async #connect(): Promise<unknown> {
     const store = createStore(this.#url);
     store.on("error", (error) => this.#lose(store, error));
+    const connecting = store.connect();
     try {
-      await within(SILENCE_MS, store.connect(), silent);
-      await this.#try(store);
+      await within(SILENCE_MS, connecting, silent);
+      // One that is full, or a replica, would answer a PING all the same.
+      await within(SILENCE_MS, store.take("probe", { requests: 1, windowMs: 1 }), silent);
       if (this.#isClosed) throw new Error("It is not needed any more.");
       this.#store = store;
+      this.#since = performance.now();
       return null;
     } catch (error) {
-      discard(store);
+      store.destroy();
+      // A connection that is made too late would not be ended by that.
+      connecting.then(
+        () => store.destroy(),
+        () => {},
+      );
       return error;
     }
   }
 }
 
 const silent = () => new Error("the store does not answer");
-
-/** Ends a client, whatever state it is in. */
-const discard = (store: Store) => {
-  if (store.isOpen) store.destroy();
-};

@@ -64,13 +64,6 @@ export class SlidingWindow {
     return this.#decide(true, this.#admit(known, name, now), now);
   }
 
-  /** The refusal that a client would meet now; null if it would be admitted. */
-  refusal(name: string): Decision | null {
-    const now = this.#now();
-    const known = this.#find(name, now);
-    return known && known.admissions >= this.#limit.requests ? this.#decide(false, known, now) : null;
-  }
-
   #decide(isAdmitted: boolean, client: Client, now: number): Decision {
     const { requests, windowMs } = this.#limit;
     // With what others admitted there may be more than the limit: all that is too many has to go first.

@@ -1,3 +1,4 @@
+import pg from "pg";
 import type { Database } from "../database.ts";
 import { Problem } from "../problem.ts";
 
@@ -15,19 +16,23 @@ export const findKeys = async (
       values: [hashes],
     })
     .catch((error) => {
-      throw error instanceof Problem && error.problem === "not-indexed" ? keysMissing(error) : error;
+      throw isMissing(error) ? keysMissing() : error;
     });
   const found = new Map(rows.map(([hash, id, isRevoked]) => [hash, { id: String(id), isRevoked: isRevoked === true }]));
   return hashes.map((hash) => found.get(hash) ?? null);
 };
 
-/** To the database it is all one which table is missing. */
-const keysMissing = ({ extras }: Problem) =>
-  new Problem(
-    "database-unavailable",
-    "API keys cannot be looked up yet. Try again in a moment, or without a key.",
-    extras,
-  );
+const NO_PRIVILEGE = "42501";
+
+/** Whether the table of keys is not there, or not for us, yet. */
+const isMissing = (error: unknown): boolean =>
+  (error instanceof Problem && error.problem === "not-indexed") ||
+  (error instanceof pg.DatabaseError && error.code === NO_PRIVILEGE);
+
+const keysMissing = () =>
+  new Problem("database-unavailable", "API keys cannot be looked up yet. Try again in a moment, or without a key.", {
+    headers: { "Retry-After": "2" },
+  });
 
 /** A key as its owners may see it. */
 export type KeyInfo = {
@@ -48,18 +53,18 @@ const readInfo = ([id, name, prefix, createdAt, revokedAt]: readonly unknown[]):
   revokedAt: revokedAt as Date | null,
 });
 
-/** @returns null if a key begins like another one, which would then be hard to tell from it */
+/** @returns false if the key begins like another one, which would then be hard to tell from it */
 export const insertKey = async (
   database: Database,
   { name, prefix, hash }: { name: string; prefix: string; hash: string },
-): Promise<KeyInfo | null> => {
+): Promise<boolean> => {
   const [row] = await database.query({
     name: "insert-key",
     text: `insert into service.api_key (name, prefix, hash) values ($1, $2, $3)
-      on conflict do nothing returning ${INFO}`,
+      on conflict do nothing returning id`,
     values: [name, prefix, hash],
   });
-  return row ? readInfo(row) : null;
+  return row !== undefined;
 };
 
 /** All keys, oldest first, with how often they were used, and when last. */
@@ -134,6 +139,8 @@ export const addUsage = async (database: Database, { writer, number, usage }: Us
         on conflict (id) do update set batch = excluded.batch, written_at = excluded.written_at
         where writer.batch < excluded.batch
         returning id
+      ), gone as (
+        delete from service.usage_writer where written_at < now() - interval '1 day' and id <> $5
       )
       insert into service.api_key_usage as usage (api_key_id, day, requests, last_used_at)
       select id, day, requests, last_used_at

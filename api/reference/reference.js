@@ -24,8 +24,8 @@ const requestPath = (form) => {
 const keyField = (form) => form.querySelector('[data-in="header"]');
 
 const requestHeaders = (form) => {
-  const { name, value = "" } = keyField(form) ?? {};
-  return value.trim() === "" ? {} : { [name]: value.trim() };
+  const { value = "", dataset } = keyField(form) ?? {};
+  return value.trim() === "" ? {} : { [dataset.header]: value.trim() };
 };
 
 const showCurl = (form) => {

@@ -289,7 +289,7 @@ ${control}
 /** A key stays on this page, and out of sight. */
 const renderKeyField = (operationId: string): Html => html`<div class="field">
 <label for="${operationId}-key">X-API-KEY <small>header, lifts the rate limit</small></label>
-<input id="${operationId}-key" name="X-API-KEY" data-in="header" type="password" autocomplete="off">
+<input id="${operationId}-key" data-in="header" data-header="X-API-KEY" type="password" autocomplete="off">
 </div>
 `;
 

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { type Api, CHECK, COIN, HOT, launchSampleApi, NFT, VAULT } from "../support/api.ts";
+import { type Api, CHECK, HOT, launchSampleApi, OPERATIONS, VAULT } from "../support/api.ts";
 import { until } from "../support/setup.ts";
 
 let api: Api;
@@ -9,22 +9,7 @@ beforeAll(async () => {
 });
 afterAll(() => api?.stop());
 
-const wallets = `delegate=${HOT}&vault=${VAULT}`;
-
-const V1 = [
-  `/registry/v1/${VAULT}`,
-  `/registry/v1/check/all?${wallets}`,
-  `/registry/v1/check/contract?${wallets}&contract=${NFT}`,
-  `/registry/v1/check/token?${wallets}&contract=${NFT}&tokenId=8520`,
-];
-const V2 = [
-  `/registry/v2/${VAULT}`,
-  CHECK,
-  `/registry/v2/check/contract?to=${HOT}&from=${VAULT}&contract=${NFT}`,
-  `/registry/v2/check/erc721?${wallets}&contract=${NFT}&tokenId=8520`,
-  `/registry/v2/check/erc1155?${wallets}&contract=${NFT}&tokenId=7`,
-  `/registry/v2/check/erc20?${wallets}&contract=${COIN}`,
-];
+const { v1: V1, v2: V2 } = OPERATIONS;
 
 /** Not the key of anybody. */
 const KEY = "dk_live_6f1c0f4f5b7e4c1d9a3e2b8d7c6a5f40";
@@ -91,7 +76,7 @@ describe("on v1, a key makes no difference", () => {
   });
 
   test.each(Object.entries(UNKNOWN_KEYS))("%s", async (_, key) => {
-    const response = await ask(`/registry/v1/check/all?${wallets}`, key);
+    const response = await ask(`/registry/v1/check/all?delegate=${HOT}&vault=${VAULT}`, key);
     expect(response.status).toBe(200);
     expect(await response.text()).toBe("true");
   });

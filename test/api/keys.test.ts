@@ -8,12 +8,10 @@ import { generateKey, prefixOf } from "../../api/keys/api-key.ts";
 import {
   type Api,
   CHECK,
-  COIN,
   createSampleDatabase,
   FRESH_FOR_A_DAY,
-  HOT,
   launchApi,
-  NFT,
+  OPERATIONS,
   startApi,
   VAULT,
 } from "../support/api.ts";
@@ -44,22 +42,7 @@ afterAll(async () => {
   await client?.end();
 });
 
-const wallets = `delegate=${HOT}&vault=${VAULT}`;
-
-const V1 = [
-  `/registry/v1/${VAULT}`,
-  `/registry/v1/check/all?${wallets}`,
-  `/registry/v1/check/contract?${wallets}&contract=${NFT}`,
-  `/registry/v1/check/token?${wallets}&contract=${NFT}&tokenId=8520`,
-];
-const V2 = [
-  `/registry/v2/${VAULT}`,
-  CHECK,
-  `/registry/v2/check/contract?to=${HOT}&from=${VAULT}&contract=${NFT}`,
-  `/registry/v2/check/erc721?${wallets}&contract=${NFT}&tokenId=8520`,
-  `/registry/v2/check/erc1155?${wallets}&contract=${NFT}&tokenId=7`,
-  `/registry/v2/check/erc20?${wallets}&contract=${COIN}`,
-];
+const { v1: V1, v2: V2 } = OPERATIONS;
 
 let addresses = 0;
 /** Of a client that has not asked anything yet. */

@@ -233,7 +233,7 @@ describe("without an API", () => {
     const other = await addKey(client, "stays");
     const { stdout, stderr } = await keys(databaseUrl, "revoke", wordFor(key));
     expect(stdout).toBe("");
-    expect(stderr).toMatch(/^The key delreg_\w{4} of "by .*" is revoked\. Within a minute/);
+    expect(stderr).toMatch(/^The key delreg_\w{4} of "by .*" is revoked\. Within a minute/m);
     expect(stderr).toContain(prefixOf(key));
     expect(stderr).not.toContain(secretOf(key));
     expect(await revokedAt(key)).toBeInstanceOf(Date);
@@ -275,7 +275,8 @@ describe("without an API", () => {
     const { key } = await addKey(client, "Somebody");
     const texts = [misspell(key), "somebody", "delreg_", `${prefixOf(key)}0`, "%", "' or true --"];
     for (const outcome of await Promise.all(texts.map((text) => runKeys(["revoke", text], databaseUrl)))) {
-      const stderr = 'There is no such key. "npm run keys -- list" shows all.\n';
+      const { host, pathname } = new URL(databaseUrl);
+      const stderr = `Database ${host}${pathname}\nThere is no such key. "npm run keys -- list" shows all.\n`;
       expect(outcome).toEqual({ code: 1, stdout: "", stderr });
     }
     expect(await revokedAt(key)).toBeNull();

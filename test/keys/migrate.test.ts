@@ -2,8 +2,11 @@ import { readdirSync } from "node:fs";
 import { chmod, mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { pino } from "pino";
 import { describe, expect, onTestFinished, test } from "vitest";
+import { Database } from "../../api/database.ts";
 import { generateKey } from "../../api/keys/api-key.ts";
+import { KeyDirectory } from "../../api/keys/key-directory.ts";
 import { migrate } from "../../api/migrate.ts";
 import { startEmbeddedPostgres } from "../../stack/embedded-postgres.ts";
 import { findFreePort } from "../../stack/ports.ts";
@@ -86,6 +89,23 @@ describe("who may not create anything", () => {
     await expect(migrate(url)).rejects.toThrow(/^permission denied for database/);
   });
 
+  test("cannot look keys up, and says so, until it is allowed to read them", async () => {
+    const databaseUrl = await createDatabase();
+    const { url, role } = await createRole(databaseUrl);
+    await migrate(databaseUrl);
+    const database = new Database(url, pino({ enabled: false }));
+    onTestFinished(() => database.close());
+    const directory = new KeyDirectory(database);
+    const owner = await connect(databaseUrl);
+    const { key } = await addKey(owner);
+    await expect(directory.find(key)).rejects.toMatchObject({
+      problem: "database-unavailable",
+      message: expect.stringContaining("API keys cannot be looked up yet"),
+    });
+    await owner.query(`grant usage on schema service to ${role}; grant select on service.api_key to ${role}`);
+    expect(await directory.find(key)).toMatchObject({ isKnown: true });
+  });
+
   test("answers without keys before an owner has made the schema, and with keys soon after, without a restart", async () => {
     const databaseUrl = await createSampleDatabase();
     const { url, role } = await createRole(databaseUrl);
@@ -101,7 +121,7 @@ describe("who may not create anything", () => {
     expect(complaints()).toHaveLength(1);
 
     await migrate(databaseUrl);
-    await owner.query(`grant insert, update on service.api_key_usage, service.usage_writer to ${role}`);
+    await owner.query(`grant insert, update, delete on service.api_key_usage, service.usage_writer to ${role}`);
     const { key, id } = await addKey(owner);
     expect((await ask(api, key)).status).toBe(200);
     expect((await ask(api, generateKey())).status).toBe(401);

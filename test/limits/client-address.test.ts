@@ -1,11 +1,8 @@
-import { execFile } from "node:child_process";
-import { join } from "node:path";
-import { promisify } from "node:util";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { clientOf, parseProxies } from "../../api/limits/client-address.ts";
+import { measure, ROOT } from "../support/measure.ts";
 
-const ROOT = join(import.meta.dirname, "../..");
 const RUNS = 10_000;
 /** Each of these has some 70 spellings. */
 const SPELLED_RUNS = 1_000;
@@ -449,10 +446,8 @@ test("a client that is remembered does not keep the header that named it in memo
     }
     console.log(JSON.stringify({ mb: (read() - before) / 1e6, clients: clients.size }));
   `;
-  const flags = ["--expose-gc", "--import", "tsx", "--input-type=module", "--eval"];
-  const { stdout } = await promisify(execFile)(process.execPath, [...flags, script], { cwd: ROOT });
-  console.log(stdout.trim());
-  const { mb, clients } = JSON.parse(stdout);
+  const { mb, clients } = await measure(script);
+  console.log(`${mb.toFixed(1)} MB`);
   expect(clients).toBe(50_000);
   expect(mb).toBeLessThan(60);
 });

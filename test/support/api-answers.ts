@@ -5,15 +5,18 @@ import type { World } from "./world.ts";
 
 const AT_ONCE = 64;
 
-/** What the API answers over HTTP at a block: every check, and every list. */
+/** What the API answers over HTTP at a block: every check, and every list; each second one with a key, if there is one. */
 export const answersOfApi = async (
   apiUrl: string,
   chainId: number,
   world: World,
   blockNumber: bigint,
+  key?: string,
 ): Promise<Answers> => {
+  let requests = 0;
   const get = async (path: string): Promise<string> => {
-    const response = await fetch(`${apiUrl}/registry/${path}`);
+    const headers: Record<string, string> = key && requests++ % 2 === 1 ? { "X-API-KEY": key } : {};
+    const response = await fetch(`${apiUrl}/registry/${path}`, { headers });
     const body = await response.text();
     expect(response.status, `${path}: ${body}`).toBe(200);
     expect(response.headers.get("X-Indexed-Block"), path).toBe(String(blockNumber));

@@ -24,6 +24,26 @@ export const AIRDROP = "0x61697264726f700000000000000000000000000000000000000000
 /** A question about them whose answer is true. */
 export const CHECK = `/registry/v2/check/all?to=${HOT}&from=${VAULT}`;
 
+const WALLETS = `delegate=${HOT}&vault=${VAULT}`;
+
+/** Every operation of a version, with a question that has an answer. */
+export const OPERATIONS = {
+  v1: [
+    `/registry/v1/${VAULT}`,
+    `/registry/v1/check/all?${WALLETS}`,
+    `/registry/v1/check/contract?${WALLETS}&contract=${NFT}`,
+    `/registry/v1/check/token?${WALLETS}&contract=${NFT}&tokenId=8520`,
+  ],
+  v2: [
+    `/registry/v2/${VAULT}`,
+    CHECK,
+    `/registry/v2/check/contract?to=${HOT}&from=${VAULT}&contract=${NFT}`,
+    `/registry/v2/check/erc721?${WALLETS}&contract=${NFT}&tokenId=8520`,
+    `/registry/v2/check/erc1155?${WALLETS}&contract=${NFT}&tokenId=7`,
+    `/registry/v2/check/erc20?${WALLETS}&contract=${COIN}`,
+  ],
+};
+
 /** All tests ask from one address; those of the limit itself set their own. */
 export const UNLIMITED = { RATE_LIMIT_REQUESTS: "1000000" };
 

@@ -80,9 +80,9 @@ export class Subject {
   }
 
   /** The same over HTTP: the API has to say what the registries say at the newest block. */
-  async expectSameAnswersOverHttp(apiUrl: string): Promise<void> {
+  async expectSameAnswersOverHttp(apiUrl: string, key?: string): Promise<void> {
     const head = await this.local.client.getBlockNumber();
-    const answers = await answersOfApi(apiUrl, this.local.chainId, this.world, head);
+    const answers = await answersOfApi(apiUrl, this.local.chainId, this.world, head, key);
     this.answersOverHttp += answers.size;
     expect(differences(answers, await this.#askRegistries(head))).toEqual([]);
   }
