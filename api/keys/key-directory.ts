@@ -40,10 +40,10 @@ export class KeyDirectory {
   }
 
   async find(text: string): Promise<Key> {
-    if (!isWellFormed(text)) return MISSPELT;
     const hash = hashKey(text);
     const found = this.#known.get(hash) ?? this.#unknown.get(hash);
     if (found && this.#now() < found.since + REMEMBERED_MS) return found.key;
+    if (!isWellFormed(text)) return MISSPELT;
 
     let lookup = this.#underWay.get(hash);
     if (!lookup) {

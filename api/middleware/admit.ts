@@ -34,7 +34,8 @@ export const admit = ({ keys, usage, limiter, trustedProxies, metrics }: Admissi
     }
 
     const { remoteAddress } = context.env.incoming.socket;
-    const client = clientOf(remoteAddress, context.req.header("X-Forwarded-For"), trustedProxies);
+    const forwardedFor = trustedProxies ? context.req.header("X-Forwarded-For") : undefined;
+    const client = clientOf(remoteAddress, forwardedFor, trustedProxies);
     const { isAdmitted, remaining, seconds } = await take(limiter, client);
     context.header("RateLimit-Policy", policy);
     context.header("RateLimit", `"default";r=${remaining};t=${seconds}`);

@@ -234,7 +234,7 @@ const use = async (at: Api, key: string, requests: number) => {
   for (let sent = 0; sent < requests; sent += 50) {
     const count = Math.min(50, requests - sent);
     const responses = await Promise.all(Array.from({ length: count }, () => ask(CHECK, { key }, at)));
-    for (const { status } of responses) expect(status).toBe(200);
+    for (const response of responses) expect(response.status, await response.text()).toBe(200);
   }
 };
 
