@@ -111,3 +111,22 @@ export const indexedBlock = onchainTable("indexed_block", (t) => ({
   hash: t.hex().notNull(),
   timestamp: t.int8({ mode: "bigint" }).notNull(),
 }));
+
+/**
+ * What a v1 vault has delegated, while that is little: a revocation of many at once finds them here by
+ * key, in memory. To find them by a query Ponder would first write all that it holds, which makes
+ * history slow.
+ */
+export const vaultV1 = onchainTable(
+  "vault_v1",
+  (t) => ({
+    chainId: t.int8({ mode: "number" }).notNull(),
+    vault: t.hex().notNull(),
+
+    /** The vault's rows of delegation_v1, oldest first, a line for each; null when they are many. */
+    delegations: t.text(),
+  }),
+  (table) => ({
+    pk: primaryKey({ columns: [table.chainId, table.vault] }),
+  }),
+);

@@ -4,11 +4,13 @@ import type { Hash } from "viem";
 import { type DelegationKeyV1, type DelegationKeyV2, FULL_RIGHTS } from "../registry/delegation.ts";
 
 /** What the log takes from a Ponder event. */
-export type LogEvent = {
+type LogEvent = {
   block: { number: bigint; timestamp: bigint };
   log: { logIndex: number };
   transaction: { hash: Hash };
 };
+
+export type Position = ReturnType<typeof positionOf>;
 
 /** Where on the chain an event stands. */
 export const positionOf = (event: LogEvent) => ({
@@ -23,25 +25,26 @@ type Change = { active: boolean; amount: bigint } & (
   | { registry: "v2"; delegation: DelegationKeyV2 }
 );
 
-/** Appends what an event changed to the log, in the given order. */
-export const appendChanges = async (
+/**
+ * Appends a change to the log. Of several by one event each has its ordinal, in their order. One by one:
+ * Ponder copies an array of rows in a slow way.
+ */
+export const appendChange = async (
   context: Context,
-  event: LogEvent,
+  position: Position,
   eventName: string,
-  changes: readonly Change[],
+  { registry, delegation, active, amount }: Change,
+  ordinal = 0,
 ) => {
-  if (changes.length === 0) return;
-  await context.db.insert(delegationChange).values(
-    changes.map(({ registry, delegation, active, amount }, ordinal) => ({
-      chainId: context.chain.id,
-      ...positionOf(event),
-      ordinal,
-      registry,
-      rights: FULL_RIGHTS,
-      ...delegation,
-      active,
-      amount,
-      event: eventName,
-    })),
-  );
+  await context.db.insert(delegationChange).values({
+    chainId: context.chain.id,
+    ...position,
+    ordinal,
+    registry,
+    rights: FULL_RIGHTS,
+    ...delegation,
+    active,
+    amount,
+    event: eventName,
+  });
 };

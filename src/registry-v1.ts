@@ -1,49 +1,61 @@
 import { type Context, type Event, ponder } from "ponder:registry";
 import { delegationV1 } from "ponder:schema";
-import { and, asc, eq } from "ponder";
 import { type Address, decodeFunctionData, isAddressEqual } from "viem";
 import { registryV1Abi } from "../registry/abi.ts";
 import { type DelegationKeyV1, NO_CONTRACT, NO_TOKEN } from "../registry/delegation.ts";
-import { appendChanges, type LogEvent, positionOf } from "./change-log.ts";
+import { appendChange, type Position, positionOf } from "./change-log.ts";
+import { addToVault, emptyVault, findActive, removeFromVault } from "./vault-delegations.ts";
 import { readVaultState } from "./vault-state.ts";
 
 ponder.on("RegistryV1:DelegateForAll", async ({ event, context }) => {
   const { vault, delegate, value } = event.args;
   const delegation = { vault, delegate, type: "ALL", contract: NO_CONTRACT, tokenId: NO_TOKEN } as const;
-  await setDelegation(context, event, "DelegateForAll", delegation, value);
+  await setDelegation(context, positionOf(event), "DelegateForAll", delegation, value);
 });
 
 ponder.on("RegistryV1:DelegateForContract", async ({ event, context }) => {
   const { vault, delegate, contract_: contract, value } = event.args;
   const delegation = { vault, delegate, type: "CONTRACT", contract, tokenId: NO_TOKEN } as const;
-  await setDelegation(context, event, "DelegateForContract", delegation, value);
+  await setDelegation(context, positionOf(event), "DelegateForContract", delegation, value);
 });
 
 ponder.on("RegistryV1:DelegateForToken", async ({ event, context }) => {
   const { vault, delegate, contract_: contract, tokenId, value } = event.args;
   const delegation = { vault, delegate, type: "TOKEN", contract, tokenId } as const;
-  await setDelegation(context, event, "DelegateForToken", delegation, value);
+  await setDelegation(context, positionOf(event), "DelegateForToken", delegation, value);
 });
 
+// Below, all that is ever needed of an event is read first: Ponder stops fetching what the first hundred
+// events of a kind did not ask for, and when a later one does, it gives up the rows it has in memory.
+
 ponder.on("RegistryV1:RevokeAllDelegates", async ({ event, context }) => {
-  const active = await findActive(context, event.args.vault);
-  await endDelegations(context, event, "RevokeAllDelegates", active);
+  const { vault } = event.args;
+  const position = positionOf(event);
+  const active = await findActive(context, vault);
+  if (active.length === 0) return;
+
+  await endDelegations(context, position, "RevokeAllDelegates", active);
+  await emptyVault(context, vault);
 });
 
 ponder.on("RegistryV1:RevokeDelegate", async ({ event, context }) => {
   const { vault } = event.args;
+  const { number, hash } = event.block;
+  const position = positionOf(event);
   const delegate = revokedDelegate(event);
   const active = await findActive(context, vault, delegate);
+  if (active.length === 0) return;
 
   // Who was revoked is known, or what survived is read from the contract. That is the state after
   // the whole block: what later events of the block end or make is theirs to apply, and the state
   // after the block is right either way.
   let revoked = active;
-  if (delegate === undefined && active.length > 0) {
-    const survivors = await readVaultState(context.chain.id, event.log.address, vault, event.block);
+  if (delegate === undefined) {
+    const survivors = await readVaultState(context.chain.id, event.log.address, vault, { number, hash });
     revoked = active.filter((delegation) => !survivors.has(delegation));
   }
-  await endDelegations(context, event, "RevokeDelegate", revoked);
+  await endDelegations(context, position, "RevokeDelegate", revoked);
+  await removeFromVault(context, vault, revoked);
 });
 
 /**
@@ -56,14 +68,14 @@ ponder.on("RegistryV1:RevokeDelegate", async ({ event, context }) => {
  */
 const revokedDelegate = ({ args, log, transaction }: Event<"RegistryV1:RevokeDelegate">): Address | undefined => {
   const { vault, delegate } = args;
+  const { from, to, input } = transaction;
   if (delegate !== vault) return delegate;
 
-  const isDirectCall =
-    transaction.to !== null && isAddressEqual(transaction.to, log.address) && isAddressEqual(transaction.from, vault);
+  const isDirectCall = to !== null && isAddressEqual(to, log.address) && isAddressEqual(from, vault);
   if (!isDirectCall) return undefined;
 
   try {
-    const call = decodeFunctionData({ abi: registryV1Abi, data: transaction.input });
+    const call = decodeFunctionData({ abi: registryV1Abi, data: input });
     if (call.functionName === "revokeDelegate") return call.args[0].toLowerCase() as Address;
     if (call.functionName === "revokeSelf") return vault;
   } catch {
@@ -74,7 +86,7 @@ const revokedDelegate = ({ args, log, transaction }: Event<"RegistryV1:RevokeDel
 
 const setDelegation = async (
   context: Context,
-  event: LogEvent,
+  position: Position,
   eventName: string,
   delegation: DelegationKeyV1,
   active: boolean,
@@ -84,46 +96,24 @@ const setDelegation = async (
   if (active === (found !== null)) return;
 
   if (active) {
-    await context.db.insert(delegationV1).values({ ...key, ...positionOf(event) });
+    await context.db.insert(delegationV1).values({ ...key, ...position });
+    await addToVault(context, delegation);
   } else {
     await context.db.delete(delegationV1, key);
+    await removeFromVault(context, delegation.vault, [delegation]);
   }
-  await appendChanges(context, event, eventName, [{ registry: "v1", delegation, active, amount: 0n }]);
+  await appendChange(context, position, eventName, { registry: "v1", delegation, active, amount: 0n });
 };
 
 const endDelegations = async (
   context: Context,
-  event: LogEvent,
+  position: Position,
   eventName: string,
   delegations: readonly DelegationKeyV1[],
 ) => {
-  for (const delegation of delegations) {
+  for (const [ordinal, delegation] of delegations.entries()) {
     await context.db.delete(delegationV1, { chainId: context.chain.id, ...delegation });
+    const change = { registry: "v1", delegation, active: false, amount: 0n } as const;
+    await appendChange(context, position, eventName, change, ordinal);
   }
-  await appendChanges(
-    context,
-    event,
-    eventName,
-    delegations.map((delegation) => ({ registry: "v1", delegation, active: false, amount: 0n })),
-  );
 };
-
-/** A vault's active delegations, to one delegate or to all, oldest first. */
-const findActive = (context: Context, vault: Address, delegate?: Address): Promise<DelegationKeyV1[]> =>
-  context.db.sql
-    .select({
-      vault: delegationV1.vault,
-      delegate: delegationV1.delegate,
-      type: delegationV1.type,
-      contract: delegationV1.contract,
-      tokenId: delegationV1.tokenId,
-    })
-    .from(delegationV1)
-    .where(
-      and(
-        eq(delegationV1.chainId, context.chain.id),
-        eq(delegationV1.vault, vault),
-        delegate && eq(delegationV1.delegate, delegate),
-      ),
-    )
-    .orderBy(asc(delegationV1.blockNumber), asc(delegationV1.logIndex));

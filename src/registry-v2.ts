@@ -1,36 +1,36 @@
 import { type Context, ponder } from "ponder:registry";
 import { delegationV2 } from "ponder:schema";
 import { type DelegationKeyV2, NO_CONTRACT, NO_TOKEN } from "../registry/delegation.ts";
-import { appendChanges, type LogEvent, positionOf } from "./change-log.ts";
+import { appendChange, type Position, positionOf } from "./change-log.ts";
 
 ponder.on("RegistryV2:DelegateAll", async ({ event, context }) => {
   const { from: vault, to: delegate, rights, enable } = event.args;
   const delegation = { vault, delegate, rights, type: "ALL", contract: NO_CONTRACT, tokenId: NO_TOKEN } as const;
-  await setDelegation(context, event, "DelegateAll", delegation, { active: enable, amount: 0n });
+  await setDelegation(context, positionOf(event), "DelegateAll", delegation, { active: enable, amount: 0n });
 });
 
 ponder.on("RegistryV2:DelegateContract", async ({ event, context }) => {
   const { from: vault, to: delegate, contract_: contract, rights, enable } = event.args;
   const delegation = { vault, delegate, rights, type: "CONTRACT", contract, tokenId: NO_TOKEN } as const;
-  await setDelegation(context, event, "DelegateContract", delegation, { active: enable, amount: 0n });
+  await setDelegation(context, positionOf(event), "DelegateContract", delegation, { active: enable, amount: 0n });
 });
 
 ponder.on("RegistryV2:DelegateERC721", async ({ event, context }) => {
   const { from: vault, to: delegate, contract_: contract, tokenId, rights, enable } = event.args;
   const delegation = { vault, delegate, rights, type: "ERC721", contract, tokenId } as const;
-  await setDelegation(context, event, "DelegateERC721", delegation, { active: enable, amount: 0n });
+  await setDelegation(context, positionOf(event), "DelegateERC721", delegation, { active: enable, amount: 0n });
 });
 
 ponder.on("RegistryV2:DelegateERC20", async ({ event, context }) => {
   const { from: vault, to: delegate, contract_: contract, rights, amount } = event.args;
   const delegation = { vault, delegate, rights, type: "ERC20", contract, tokenId: NO_TOKEN } as const;
-  await setDelegation(context, event, "DelegateERC20", delegation, { active: amount > 0n, amount });
+  await setDelegation(context, positionOf(event), "DelegateERC20", delegation, { active: amount > 0n, amount });
 });
 
 ponder.on("RegistryV2:DelegateERC1155", async ({ event, context }) => {
   const { from: vault, to: delegate, contract_: contract, tokenId, rights, amount } = event.args;
   const delegation = { vault, delegate, rights, type: "ERC1155", contract, tokenId } as const;
-  await setDelegation(context, event, "DelegateERC1155", delegation, { active: amount > 0n, amount });
+  await setDelegation(context, positionOf(event), "DelegateERC1155", delegation, { active: amount > 0n, amount });
 });
 
 /** What an event says of one delegation: an amount of zero is what switches a balance off. */
@@ -38,7 +38,7 @@ type Setting = { active: boolean; amount: bigint };
 
 const setDelegation = async (
   context: Context,
-  event: LogEvent,
+  position: Position,
   eventName: string,
   delegation: DelegationKeyV2,
   { active, amount }: Setting,
@@ -50,10 +50,10 @@ const setDelegation = async (
   if (!active) {
     await context.db.delete(delegationV2, key);
   } else if (found === null) {
-    await context.db.insert(delegationV2).values({ ...key, amount, ...positionOf(event) });
+    await context.db.insert(delegationV2).values({ ...key, amount, ...position });
   } else {
     // A new amount replaces the old one; the delegation stays as old as it was.
     await context.db.update(delegationV2, key).set({ amount });
   }
-  await appendChanges(context, event, eventName, [{ registry: "v2", delegation, active, amount }]);
+  await appendChange(context, position, eventName, { registry: "v2", delegation, active, amount });
 };

@@ -27,7 +27,7 @@ export const readVaultState = async (
       // nothing needs to be known of it. Should Ponder not see one, the blocks after it find it open.
       const canonical = isLive(chainId) ? await canonicalHash(client, block.number) : null;
       if (canonical && canonical !== block.hash) {
-        leaveUndecided(chainId, { number: block.number, hash: block.hash });
+        leaveUndecided(chainId, block);
         return everythingSurvives;
       }
       if (attempt === ATTEMPTS) {

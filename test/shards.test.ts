@@ -25,7 +25,7 @@ test("two shards share a database, and neither the death of one nor that of its 
     ["shard_op", 10],
     ["shard_base", 8453],
   ] as const) {
-    for (const table of ["delegation_v1", "delegation_v2", "delegation_change", "indexed_block"]) {
+    for (const table of ["delegation_v1", "delegation_v2", "delegation_change", "indexed_block", "vault_v1"]) {
       const { rows } = await database.query(`select distinct chain_id::int as id from ${schema}.${table}`);
       expect(rows).toEqual([{ id: chainId }]);
     }

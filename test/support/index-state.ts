@@ -92,7 +92,7 @@ export const dumpTables = async (databaseUrl: string, schema: string): Promise<R
   await client.connect();
   try {
     const dump: Record<string, string[]> = {};
-    for (const table of ["delegation_v1", "delegation_v2", "delegation_change"]) {
+    for (const table of ["delegation_v1", "delegation_v2", "delegation_change", "vault_v1"]) {
       const { rows } = await client.query(`select t::text as row from ${schema}.${table} t order by t`);
       dump[table] = rows.map(({ row }) => row);
     }
