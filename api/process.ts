@@ -16,6 +16,9 @@ export const startApiProcess = (settings: ApiSettings, databaseUrl: string, outp
       HOST: settings.host,
       PORT: String(settings.port),
       MAX_INDEX_LAG_SECONDS: String(settings.maxIndexLagSeconds),
+      RATE_LIMIT_REQUESTS: String(settings.limit.requests),
+      RATE_LIMIT_WINDOW_SECONDS: String(settings.limit.windowMs / 1000),
+      METRICS_PORT: String(settings.metricsPort),
       LOG_LEVEL: settings.logLevel,
     },
   });
