@@ -1,63 +1,83 @@
 import { OpenAPIHono } from "@hono/zod-openapi";
-import { cors } from "hono/cors";
-import { requestId } from "hono/request-id";
+import type { Context } from "hono";
+import type { Logger } from "pino";
 import type { Source } from "./answering.ts";
+import { type Env, type Exchange, type Handler, openExchange, respond, UNKNOWN_ROUTE } from "./exchange.ts";
+import type { Log } from "./log.ts";
 import { type Admission, admit } from "./middleware/admit.ts";
+import { preflight } from "./middleware/preflight.ts";
 import { refuseEarly } from "./middleware/refuse-early.ts";
-import { requestLog } from "./middleware/request-log.ts";
 import { describeService } from "./openapi.ts";
-import { Problem, problemResponse } from "./problem.ts";
+import { PathRouter } from "./path-router.ts";
+import { Problem, problemDocument } from "./problem.ts";
+import { createRequestLog } from "./request-log.ts";
 import { addChecks } from "./routes/checks.ts";
 import { addHealth, type Build } from "./routes/health.ts";
 import { addLists } from "./routes/lists.ts";
 import { addReference } from "./routes/reference.ts";
-
-const EXPOSED_HEADERS = [
-  "X-Indexed-Block",
-  "X-Indexed-Block-Timestamp",
-  "X-Finalized-Block",
-  "RateLimit-Policy",
-  "RateLimit",
-  "Retry-After",
-  "Link",
-  "X-Request-Id",
-];
+import type { Routes } from "./routes/routes.ts";
 
 /** The whole service, apart from the server that it runs on. */
-export const createApp = (source: Source, admission: Admission, build: Build): OpenAPIHono => {
+export const createApp = (source: Omit<Source, "log">, admission: Admission, build: Build, { log, addLine }: Log) => {
   // A slash at the end makes no difference.
-  const app = new OpenAPIHono({ strict: false });
-  const { log } = source;
+  const app = new OpenAPIHono<Env>({ strict: false, router: new PathRouter() });
+  const note = createRequestLog({ log, addLine });
+  const admitted = admit(admission);
 
-  app.use(requestId());
-  app.use(requestLog(log));
-  app.use(
-    cors({
-      origin: "*",
-      allowMethods: ["GET", "HEAD", "OPTIONS"],
-      allowHeaders: ["X-API-KEY"],
-      exposeHeaders: EXPOSED_HEADERS,
-      maxAge: 86_400,
-    }),
-  );
-  app.use("/registry/*", admit(admission));
-  app.use(refuseEarly);
+  // Middleware is put around a handler here, once. Hono's own is put together anew for each request, and
+  // makes promises where there is nothing to wait for.
+  const serve = (route: string, isLimited: boolean, handler: Handler) => {
+    const early = refuseEarly(handler);
+    const answer = preflight(isLimited ? admitted(early) : early);
 
-  addChecks(app, source);
-  addLists(app, source);
-  addHealth(app, source.shards, build);
+    return (context: Context<Env>): Response | Promise<Response> => {
+      const exchange = openExchange(context, route);
+      try {
+        const response = answer(exchange);
+        if (!(response instanceof Promise)) return note(exchange, response);
+        return response.then(
+          (answered) => note(exchange, answered),
+          (error) => note(exchange, answerError(error, exchange, log)),
+        );
+      } catch (error) {
+        return note(exchange, answerError(error, exchange, log));
+      }
+    };
+  };
+  const routes: Routes = {
+    registry: app.openAPIRegistry,
+    get: (path, handler) => app.get(path, serve(path, isRegistry(path), handler)),
+  };
+
+  addChecks(routes, source);
+  addLists(routes, { ...source, log });
+  addHealth(routes, source.shards, build);
   const document = describeService(app, build.version);
-  app.get("/openapi.json", (context) => context.json(document));
-  addReference(app, document);
+  const json = JSON.stringify(document);
+  routes.get("/openapi.json", (exchange) => respond(exchange, 200, json, { "Content-Type": "application/json" }));
+  addReference(routes, document);
 
-  app.notFound(() =>
-    problemResponse(new Problem("not-found", "There is nothing at this path. /docs lists what there is.")),
+  const nothingHere: Handler = () => {
+    throw new Problem("not-found", "There is nothing at this path. /docs lists what there is.");
+  };
+  const limited = serve(UNKNOWN_ROUTE, true, nothingHere);
+  const unlimited = serve(UNKNOWN_ROUTE, false, nothingHere);
+  app.notFound((context) => (isRegistry(context.req.path) ? limited : unlimited)(context));
+  return { app, document };
+};
+
+/** What is limited, also where there is nothing. */
+const isRegistry = (path: string): boolean => path === "/registry" || path.startsWith("/registry/");
+
+/** Whatever is thrown on the way of a request is answered here. */
+const answerError = (error: unknown, exchange: Exchange, log: Logger): Response => {
+  const { status, headers, body } = problemDocument(
+    error instanceof Problem ? error : unexpected(error, exchange.requestId, log),
   );
-  app.onError((error, context) => {
-    if (error instanceof Problem) return problemResponse(error);
-    const requestId = context.get("requestId" as never);
-    log.error({ err: error, requestId }, "Unexpected error");
-    return problemResponse(new Problem("internal-error", `Something went wrong here. Its number is ${requestId}.`));
-  });
-  return app;
+  return respond(exchange, status, body, headers);
+};
+
+const unexpected = (error: unknown, requestId: string, log: Logger): Problem => {
+  log.error({ err: error, requestId }, "Unexpected error");
+  return new Problem("internal-error", `Something went wrong here. Its number is ${requestId}.`);
 };

@@ -19,3 +19,21 @@ export const checksumAddress = (address: Address): Address => {
   }
   return `0x${digits.toString("latin1")}`;
 };
+
+/** Up to twice as many are remembered. */
+const REMEMBERED = 5_000;
+let recent = new Map<Address, Address>();
+let older = new Map<Address, Address>();
+
+/** The same for a contract, which is remembered: many lists name the same ones, while few name the same wallets. */
+export const checksumContract = (address: Address): Address => {
+  const known = recent.get(address);
+  if (known !== undefined) return known;
+  const checksummed = older.get(address) ?? checksumAddress(address);
+  if (recent.size >= REMEMBERED) {
+    older = recent;
+    recent = new Map();
+  }
+  recent.set(address, checksummed);
+  return checksummed;
+};

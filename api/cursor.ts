@@ -11,17 +11,18 @@ const listName = ({ version, chainId, wallet }: List) => `${version}.${chainId}.
 export const encodeCursor = ({ direction, blockNumber, logIndex }: Position, list: List): string =>
   Buffer.from(`${listName(list)}.${direction}.${blockNumber}.${logIndex}`).toString("base64url");
 
-const decode = (cursor: string) =>
-  /^(?<list>v[12]\.\d+\.0x[0-9a-f]{40})\.(?<direction>incoming|outgoing)\.(?<blockNumber>\d{1,18})\.(?<logIndex>\d{1,9})$/.exec(
-    Buffer.from(cursor, "base64url").toString(),
-  )?.groups;
+/** A cursor as it was given: of which list, and where in it. */
+export type Cursor = { list: string; position: Position };
 
-/** Whether a text could be a cursor of any list. */
-export const isCursor = (text: string): boolean => decode(text) !== undefined;
+const PATTERN = /^(v[12]\.\d+\.0x[0-9a-f]{40})\.(incoming|outgoing)\.(\d{1,18})\.(\d{1,9})$/;
 
-/** The position in a cursor of this list, or null. */
-export const decodeCursor = (cursor: string, list: List): Position | null => {
-  const { list: name, direction, blockNumber, logIndex } = decode(cursor) ?? {};
-  if (name !== listName(list) || blockNumber === undefined || logIndex === undefined) return null;
-  return { direction: direction === "incoming" ? "incoming" : "outgoing", blockNumber, logIndex };
+/** Reads a text as a cursor of any list. */
+export const parseCursor = (text: string): Cursor | undefined => {
+  const [, list, direction, blockNumber, logIndex] = PATTERN.exec(Buffer.from(text, "base64url").toString()) ?? [];
+  if (list === undefined || blockNumber === undefined || logIndex === undefined) return undefined;
+  const position = { direction: direction === "incoming" ? "incoming" : "outgoing", blockNumber, logIndex } as const;
+  return { list, position };
 };
+
+/** Whether a cursor is one of this list. */
+export const isCursorOf = (cursor: Cursor, list: List): boolean => cursor.list === listName(list);

@@ -2,6 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import pg from "pg";
 import type { Logger } from "pino";
 import { notIndexed, Problem } from "./problem.ts";
+import { type Query, TextQuery, type TextRow } from "./text-query.ts";
 import { within } from "./within.ts";
 
 /** For checks, which share statements: a few are enough for any number of requests. */
@@ -39,8 +40,16 @@ const STATEMENT_TIMED_OUT = "57014";
 const UNDEFINED_TABLE = "42P01";
 const UNDEFINED_SCHEMA = "3F000";
 
-type Query = { name: string; text: string; values: unknown[] };
 type Row = readonly unknown[];
+type AnyQuery = { name: string; text: string; values: unknown[] };
+
+/** Runs a statement on a connection. */
+type Run<Result> = (client: pg.PoolClient) => Promise<Result>;
+
+const runTextQuery = (client: pg.PoolClient, query: Query): Promise<TextRow[]> =>
+  new Promise((resolve, reject) => {
+    client.query(new TextQuery(query, (error, rows = []) => (error ? reject(error) : resolve(rows))));
+  });
 
 const codeOf = (error: unknown): string | undefined => (error instanceof pg.DatabaseError ? error.code : undefined);
 
@@ -70,18 +79,26 @@ export class Database {
   }
 
   /** Runs a prepared statement. The rows are arrays; numbers in them are digits. */
-  query(query: Query): Promise<Row[]> {
-    return this.#queryOn(this.#checks, query);
+  query(query: AnyQuery): Promise<Row[]> {
+    return this.#runInTime(this.#checks, async (client) => {
+      const { rows } = await client.query<unknown[]>({ ...query, rowMode: "array" });
+      return rows;
+    });
+  }
+
+  /** The same where all columns are wanted as texts: for answers, of which there are many. */
+  queryTexts(query: Query): Promise<TextRow[]> {
+    return this.#runInTime(this.#checks, (client) => runTextQuery(client, query));
   }
 
   /** The same for a list, which may take a while. */
-  queryList(query: Query): Promise<Row[]> {
-    return this.#queryOn(this.#lists, query);
+  queryList(query: Query): Promise<TextRow[]> {
+    return this.#runInTime(this.#lists, (client) => runTextQuery(client, query));
   }
 
-  async #queryOn(pool: pg.Pool, query: Query): Promise<Row[]> {
-    if (this.#lost) throw unavailable();
-    return within(DEADLINE_MS, this.#runTwice(pool, query), () =>
+  #runInTime<Result>(pool: pg.Pool, run: Run<Result>): Promise<Result> {
+    if (this.#lost) return Promise.reject(unavailable());
+    return within(DEADLINE_MS, this.#runTwice(pool, run), () =>
       overloaded("The answer took too long to find. Try again in a moment."),
     );
   }
@@ -91,7 +108,7 @@ export class Database {
    * moment, and no lock or snapshot: a slow reader holds up nobody but the few others with long lists.
    * @returns the first row, and what the others are fetched with
    */
-  async openCursor(text: string, values: unknown[]): Promise<{ first: Row | undefined; cursor: Cursor }> {
+  async openCursor(text: string, values: unknown[]): Promise<{ first: TextRow | undefined; cursor: Cursor }> {
     if (this.#lost) throw unavailable();
     let client: pg.PoolClient | undefined;
     try {
@@ -130,26 +147,26 @@ export class Database {
     return pool;
   }
 
-  async #runTwice(pool: pg.Pool, query: Query): Promise<Row[]> {
+  async #runTwice<Result>(pool: pg.Pool, run: Run<Result>): Promise<Result> {
     try {
-      return await this.#run(pool, query);
+      return await this.#run(pool, run);
     } catch (error) {
       // A reorg, a switch of views or the end of a connection came in between: once more, and it is through.
       if (!isWorthRetrying(error)) throw this.#explain(error);
     }
     try {
-      return await this.#run(pool, query);
+      return await this.#run(pool, run);
     } catch (error) {
       throw this.#explain(error);
     }
   }
 
-  async #run(pool: pg.Pool, query: Query): Promise<Row[]> {
+  async #run<Result>(pool: pg.Pool, run: Run<Result>): Promise<Result> {
     const client = await pool.connect();
     try {
-      const { rows } = await client.query<Row[]>({ ...query, rowMode: "array" });
+      const result = await run(client);
       client.release();
-      return rows;
+      return result;
     } catch (error) {
       // A plan that no longer fits stays with its connection.
       const code = codeOf(error);
@@ -219,8 +236,11 @@ export class Database {
   }
 }
 
+/** No column is anything but a text. */
+const AS_TEXTS = { getTypeParser: () => (text: string) => text };
+
 /** What was worked out already comes at once, or not at all. */
-const FETCH = { rowMode: "array", query_timeout: STATEMENT_TIMEOUT_MS + SILENCE_MS } as const;
+const FETCH = { rowMode: "array", query_timeout: STATEMENT_TIMEOUT_MS + SILENCE_MS, types: AS_TEXTS } as const;
 
 /** A result that Postgres keeps until it has been fetched. */
 export class Cursor {
@@ -231,8 +251,8 @@ export class Cursor {
     this.#client = client;
   }
 
-  async fetch(count: number): Promise<Row[]> {
-    const { rows } = await this.#client.query<Row[]>({ ...FETCH, text: `fetch ${count} from list` });
+  async fetch(count: number): Promise<TextRow[]> {
+    const { rows } = await this.#client.query<(string | null)[]>({ ...FETCH, text: `fetch ${count} from list` });
     return rows;
   }
 

@@ -1,6 +1,6 @@
 import type { Address } from "viem";
 import type { RegistryVersion } from "../registry/networks.ts";
-import { checksumAddress } from "./checksum-address.ts";
+import { checksumAddress, checksumContract } from "./checksum-address.ts";
 import type { ListedDelegation } from "./queries/list-delegations.ts";
 
 export type Rendering = {
@@ -10,41 +10,40 @@ export type Rendering = {
   numbers: "number" | "string";
 };
 
-/** A delegation as JSON, written by hand: numbers of any length, as they are. */
-export const renderDelegation = (delegation: ListedDelegation, rendering: Rendering): string => {
-  const { version, chainId, wallet, numbers } = rendering;
-  const { type, other, contract, tokenId, position, details } = delegation;
-  const number = (digits: string) => (numbers === "string" ? `"${digits}"` : digits);
-
-  const isIncoming = position.direction === "incoming";
-  const vault = checksumAddress(isIncoming ? other : wallet);
-  const delegate = checksumAddress(isIncoming ? wallet : other);
-  const hasContract = type !== "ALL";
-  const isToken = hasContract && type !== "CONTRACT";
-  const hasTokenId = isToken && type !== "ERC20";
-  const isBalance = type === "ERC20" || type === "ERC1155";
-
-  const fields = [
-    `"type":"${isToken ? "TOKEN" : type}"`,
-    version === "v1" ? `"delegate":"${delegate}","vault":"${vault}"` : `"from":"${vault}","to":"${delegate}"`,
-    `"contract":${hasContract ? `"${checksumAddress(contract)}"` : "null"}`,
-    `"tokenId":${hasTokenId ? number(tokenId) : "null"}`,
-  ];
-  if (details) {
-    fields.push(`"direction":"${position.direction}"`, `"chainId":${chainId}`);
-    if (version === "v2") {
-      const amount = isBalance ? number(details.amount) : "null";
-      fields.push(
-        `"rights":"${details.rights}"`,
-        `"amount":${amount}`,
-        `"tokenStandard":${isToken ? `"${type}"` : "null"}`,
-      );
-    }
-    fields.push(
-      `"blockNumber":${position.blockNumber}`,
-      `"blockTimestamp":${details.blockTimestamp}`,
-      `"transactionHash":"${details.transactionHash}"`,
-    );
+/** Writes delegations of a wallet as JSON, by hand: numbers of any length, as they are. */
+export const renderDelegations = (delegations: readonly ListedDelegation[], rendering: Rendering): string => {
+  const own = checksumAddress(rendering.wallet);
+  let json = "";
+  for (const delegation of delegations) {
+    json += `${json && ","}{${renderFields(delegation, own, rendering)}${renderDetails(delegation, rendering)}}`;
   }
-  return `{${fields.join(",")}}`;
+  return json;
+};
+
+const hasContract = (type: string) => type !== "ALL";
+const isToken = (type: string) => type !== "ALL" && type !== "CONTRACT";
+const hasTokenId = (type: string) => isToken(type) && type !== "ERC20";
+const isBalance = (type: string) => type === "ERC20" || type === "ERC1155";
+
+const renderNumber = (digits: string, { numbers }: Rendering) => (numbers === "string" ? `"${digits}"` : digits);
+
+const renderFields = (delegation: ListedDelegation, own: Address, rendering: Rendering): string => {
+  const { direction, type, contract, tokenId } = delegation;
+  const other = checksumAddress(delegation.other);
+  const [vault, delegate] = direction === "incoming" ? [other, own] : [own, other];
+  const wallets =
+    rendering.version === "v1" ? `"delegate":"${delegate}","vault":"${vault}"` : `"from":"${vault}","to":"${delegate}"`;
+  const shownContract = hasContract(type) ? `"${checksumContract(contract)}"` : "null";
+  const shownTokenId = hasTokenId(type) ? renderNumber(tokenId, rendering) : "null";
+  return `"type":"${isToken(type) ? "TOKEN" : type}",${wallets},"contract":${shownContract},"tokenId":${shownTokenId}`;
+};
+
+const renderDetails = ({ direction, type, blockNumber, details }: ListedDelegation, rendering: Rendering): string => {
+  if (details === null) return "";
+  const { rights, amount, blockTimestamp, transactionHash } = details;
+  const shownAmount = isBalance(type) ? renderNumber(amount, rendering) : "null";
+  const standard = isToken(type) ? `"${type}"` : "null";
+  const ofV2 =
+    rendering.version === "v2" ? `,"rights":"${rights}","amount":${shownAmount},"tokenStandard":${standard}` : "";
+  return `,"direction":"${direction}","chainId":${rendering.chainId}${ofV2},"blockNumber":${blockNumber},"blockTimestamp":${blockTimestamp},"transactionHash":"${transactionHash}"`;
 };

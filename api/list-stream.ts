@@ -1,4 +1,4 @@
-import { type Rendering, renderDelegation } from "./delegation-json.ts";
+import { type Rendering, renderDelegations } from "./delegation-json.ts";
 import type { List } from "./queries/list-delegations.ts";
 
 const ROWS_AT_ONCE = 250;
@@ -44,7 +44,7 @@ export const streamList = (
         try {
           const delegations = await list.read(ROWS_AT_ONCE);
           if (isOver) return;
-          const rows = delegations.map((delegation) => renderDelegation(delegation, rendering)).join(",");
+          const rows = renderDelegations(delegations, rendering);
           const separator = sent === 0 ? "[" : rows && ",";
           controller.enqueue(encoder.encode(`${separator}${rows || "]"}`));
           sent += delegations.length;

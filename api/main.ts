@@ -1,7 +1,6 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { pino } from "pino";
 import { refuseBusyPorts } from "../stack/ports.ts";
 import { describeError, loadEnvFiles, runUntilStopped } from "../stack/program.ts";
 import { parseAll, parseDatabaseUrl } from "../stack/settings.ts";
@@ -10,6 +9,7 @@ import { Database } from "./database.ts";
 import { KeyDirectory } from "./keys/key-directory.ts";
 import { KeyUsage } from "./keys/key-usage.ts";
 import { startLimiter } from "./limits/limiter.ts";
+import { createLog } from "./log.ts";
 import { createMetrics, startMetricsServer } from "./metrics.ts";
 import { keepMigrating } from "./migrate.ts";
 import { startServer } from "./server.ts";
@@ -30,7 +30,7 @@ await runUntilStopped(async (signal) => {
   );
   await refuseBusyPorts([apiPort(settings)]);
   const { version } = JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8"));
-  const log = pino({ level: settings.logLevel, base: undefined });
+  const { log, addLine } = createLog(settings.logLevel);
 
   const database = new Database(databaseUrl, log);
   const shards = new Shards(database, settings.shards, settings.maxIndexLagSeconds);
@@ -39,7 +39,7 @@ await runUntilStopped(async (signal) => {
   const metrics = createMetrics(limiter);
   const usage = new KeyUsage(database);
   const admission = { keys: new KeyDirectory(database), usage, limiter, trustedProxies, metrics };
-  const app = createApp({ database, shards, log }, admission, { version, startedAt: new Date() });
+  const { app } = createApp({ database, shards }, admission, { version, startedAt: new Date() }, { log, addLine });
   await Promise.race([keepMigrating(databaseUrl, signal, log), sleep(LONGEST_WAIT_MS, undefined, { ref: false })]);
   await shards.watch(signal, log);
   const onUsageError = (error: unknown) => log.error({ err: error }, "Cannot write down how keys were used");

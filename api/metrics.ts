@@ -5,11 +5,17 @@ import type { Limiter } from "./limits/limiter.ts";
 /** What the API process counts, for Prometheus. */
 export const createMetrics = ({ countClients, isShared }: Pick<Limiter, "countClients" | "isShared">) => {
   const registry = new Registry();
-  const requests = new Counter({
+  // Plain numbers, which a request can count up in no time.
+  const requests = { keyed: 0, admitted: 0, refused: 0 };
+  new Counter({
     name: "delegation_registry_rate_limit_requests_total",
     help: "Requests to /registry: with a known key, without one and admitted, or refused.",
     labelNames: ["outcome"],
     registers: [registry],
+    collect() {
+      this.reset();
+      for (const [outcome, count] of Object.entries(requests)) this.inc({ outcome }, count);
+    },
   });
   new Gauge({
     name: "delegation_registry_rate_limit_clients",
@@ -29,12 +35,7 @@ export const createMetrics = ({ countClients, isShared }: Pick<Limiter, "countCl
       },
     });
   }
-  return {
-    registry,
-    keyed: requests.labels("keyed"),
-    admitted: requests.labels("admitted"),
-    refused: requests.labels("refused"),
-  };
+  return { registry, requests };
 };
 
 export type Metrics = ReturnType<typeof createMetrics>;

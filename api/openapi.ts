@@ -10,7 +10,10 @@ const KEY_DESCRIPTION =
   "Lifts the rate limit. A key is issued by whoever runs the service; every operation can be used without one.";
 
 /** The OpenAPI document of the routes that an app has by now. */
-export const describeService = (app: OpenAPIHono, version: string) => {
+export const describeService = (
+  app: Pick<OpenAPIHono, "openAPIRegistry" | "getOpenAPI31Document">,
+  version: string,
+) => {
   app.openAPIRegistry.registerComponent("securitySchemes", "apiKey", {
     type: "apiKey",
     in: "header",

@@ -1,8 +1,9 @@
-import { createRoute, type OpenAPIHono, type RouteConfig, z } from "@hono/zod-openapi";
-import type { Context } from "hono";
+import { createRoute, type RouteConfig, z } from "@hono/zod-openapi";
+import type { Exchange } from "./exchange.ts";
 import type { Parameter, ParametersOf } from "./parameters.ts";
 import { type ParameterError, Problem } from "./problem.ts";
-import { parseQueryString } from "./query-string.ts";
+import { decodeQueryPart, readQueryString } from "./query-string.ts";
+import type { Routes } from "./routes/routes.ts";
 
 /** With or without an API key, which openapi.ts describes. */
 const OPTIONAL_KEY: NonNullable<RouteConfig["security"]> = [{}, { apiKey: [] }];
@@ -25,12 +26,12 @@ export type Operation<Values> = {
 
 /** Adds an operation to the service and to its description. */
 export const addOperation = <Values>(
-  app: OpenAPIHono,
+  routes: Routes,
   operation: Operation<Values>,
-  answer: (values: Values, context: Context) => Promise<Response>,
+  answer: (values: Values, exchange: Exchange) => Promise<Response>,
 ): void => {
   const { path, operationId, tag, summary, description, parameters, takesKey, responses } = operation;
-  app.openAPIRegistry.registerPath(
+  routes.registry.registerPath(
     createRoute({
       method: "get",
       path,
@@ -43,10 +44,8 @@ export const addOperation = <Values>(
       responses,
     }),
   );
-  app.get(path.replaceAll(/\{(\w+)\}/g, ":$1"), (context) => {
-    const values = parseParameters(operation, context);
-    return answer(values, context);
-  });
+  const parse = parser(operation);
+  routes.get(path.replaceAll(/\{(\w+)\}/g, ":$1"), (exchange) => answer(parse(exchange), exchange));
 };
 
 const describe = (parameters: ParametersOf<Record<string, unknown>>, place: Parameter<unknown>["in"]) =>
@@ -59,48 +58,78 @@ const describe = (parameters: ParametersOf<Record<string, unknown>>, place: Para
     ),
   );
 
-/** The values of a request's parameters. Throws a Problem that names every bad one. */
-const parseParameters = <Values>({ parameters, check }: Operation<Values>, context: Context): Values => {
-  const query = parseQueryString(context.req.url);
-  const errors: ParameterError[] = [];
-  const values: Record<string, unknown> = {};
-  for (const [name, parameter] of Object.entries<Parameter<unknown>>(parameters)) {
-    const given =
-      parameter.in === "path"
-        ? [context.req.param(name) ?? null]
-        : [name, ...parameter.synonyms].flatMap((spelling) => query.get(spelling) ?? []);
-    const parsed = parseParameter(parameter, given);
-    // By the name that it was given.
-    const spelling = parameter.synonyms.find((synonym) => query.has(synonym) && !query.has(name)) ?? name;
-    if ("error" in parsed) errors.push({ parameter: spelling, message: parsed.error });
-    else values[name] = parsed.value;
-  }
-  errors.push(...(check?.(values as Partial<Values>) ?? []));
-  if (errors.length > 0) {
-    const detail = errors.map(({ parameter, message }) => `${parameter} ${message}.`).join(" ");
-    throw new Problem("bad-parameter", detail, { errors });
-  }
-  return values as Values;
+/** What a request says of a parameter: a text, under one of its names. It is null where it cannot be decoded. */
+type Given = { spelling: string; text: string | null };
+
+/** Reads the values of a request's parameters. Throws a Problem that names every bad one. */
+const parser = <Values>({ parameters, check }: Operation<Values>): ((exchange: Exchange) => Values) => {
+  const all = Object.entries<Parameter<unknown>>(parameters);
+  const places = new Map(
+    all.flatMap(([name, { in: place, synonyms }], index) =>
+      place === "query" ? [name, ...synonyms].map((spelling): [string, number] => [spelling, index]) : [],
+    ),
+  );
+
+  return ({ context, url }) => {
+    const given: (Given[] | undefined)[] = new Array(all.length);
+    readQueryString(url, (name, value) => {
+      const spelling = decodeQueryPart(name) ?? "";
+      const place = places.get(spelling);
+      if (place === undefined) return;
+      const one = { spelling, text: decodeQueryPart(value) };
+      const others = given[place];
+      if (others) others.push(one);
+      else given[place] = [one];
+    });
+
+    const errors: ParameterError[] = [];
+    const values: Record<string, unknown> = {};
+    for (let index = 0; index < all.length; index++) {
+      const [name, parameter] = all[index] as (typeof all)[number];
+      const texts =
+        parameter.in === "path"
+          ? [{ spelling: name, text: context.req.param(name) ?? null }]
+          : (given[index] ?? NOT_GIVEN);
+      const parsed = parseParameter(parameter, texts);
+      if ("value" in parsed) values[name] = parsed.value;
+      else errors.push({ parameter: spellingOf(name, parameter, texts), message: parsed.error });
+    }
+    if (check) errors.push(...check(values as Partial<Values>));
+    if (errors.length > 0) {
+      const detail = errors.map(({ parameter, message }) => `${parameter} ${message}.`).join(" ");
+      throw new Problem("bad-parameter", detail, { errors });
+    }
+    return values as Values;
+  };
 };
 
+const NOT_GIVEN: readonly Given[] = [];
+
+/** The name that a parameter was given by: its own, if by that as well. */
+const spellingOf = (name: string, { synonyms }: Parameter<unknown>, given: readonly Given[]): string =>
+  [name, ...synonyms].find((spelling) => given.some((one) => one.spelling === spelling)) ?? name;
+
 const parseParameter = (
-  { schema, synonyms, isSingle, ...parameter }: Parameter<unknown>,
-  given: readonly (string | null)[],
+  parameter: Parameter<unknown>,
+  given: readonly Given[],
 ): { value: unknown } | { error: string } => {
-  if (given.length === 0) {
+  const { synonyms, parse, must, isSingle } = parameter;
+  const [first] = given;
+  if (first === undefined) {
     if ("default" in parameter) return { value: parameter.default };
     return { error: synonyms.length > 0 ? `is required (or its other name, ${synonyms.join(", ")})` : "is required" };
   }
   if (isSingle && given.length > 1) return { error: "must be given once" };
+  if (given.some(({ text }) => text === null)) return { error: "is not properly percent-encoded" };
 
-  const values: unknown[] = [];
-  for (const text of given) {
-    if (text === null) return { error: "is not properly percent-encoded" };
-    const parsed = schema.safeParse(text);
-    if (!parsed.success) return { error: parsed.error.issues[0]?.message ?? "is not valid" };
-    values.push(parsed.data);
+  const value = parse(first.text ?? "");
+  let isContradictory = false;
+  for (const { text } of given) {
+    const other = text === first.text ? value : parse(text ?? "");
+    if (other === undefined) return { error: must };
+    if (other !== value) isContradictory = true;
   }
-  if (values.some((value) => value !== values[0])) {
+  if (isContradictory) {
     return {
       error:
         synonyms.length > 0
@@ -108,5 +137,5 @@ const parseParameter = (
           : "is given with different values",
     };
   }
-  return { value: values[0] };
+  return { value };
 };

@@ -1,7 +1,7 @@
 import { z } from "@hono/zod-openapi";
 import { type Address, type Hex, maxUint256, stringToHex } from "viem";
 import { FULL_RIGHTS } from "../registry/delegation.ts";
-import { isCursor } from "./cursor.ts";
+import { type Cursor, parseCursor } from "./cursor.ts";
 
 // What a request may say. Each parameter is written down once: it validates the request and describes
 // itself in the OpenAPI document.
@@ -11,7 +11,12 @@ export type Parameter<Value> = {
   in: "path" | "query";
   /** Other names that it goes by. */
   synonyms: readonly string[];
-  schema: z.ZodType<Value, string>;
+  /** Reads it; undefined where it is not what it must be. */
+  parse: (text: string) => Value | undefined;
+  /** What is said then. */
+  must: string;
+  /** How it is described. */
+  schema: z.ZodType;
   /** The value where it is not given; without it, it has to be. */
   default?: Value;
   /** Whether it may be given only once, even with the same value. */
@@ -32,13 +37,16 @@ export const SAMPLES = {
   coin: "0xA0b86991c6218b36c1d19D4a2e9Eb0cE3606eB48",
 } as const satisfies Record<string, Address>;
 
-const addressText = z
-  .string()
-  .regex(/^0x[0-9a-f]{40}$/i, { error: "must be 0x and 40 hex digits" })
-  .transform((value) => value.toLowerCase() as Address);
+const parseAddress = (text: string): Address | undefined =>
+  /^0x[0-9a-f]{40}$/i.test(text) ? (text.toLowerCase() as Address) : undefined;
 
-const address = (description: string, example: Address) =>
-  addressText.openapi({ type: "string", pattern: "^0x[0-9a-fA-F]{40}$", description, example });
+const address = (place: "path" | "query", description: string, example: Address): Parameter<Address> => ({
+  in: place,
+  synonyms: [],
+  parse: parseAddress,
+  must: "must be 0x and 40 hex digits",
+  schema: z.string().openapi({ pattern: "^0x[0-9a-fA-F]{40}$", description, example }),
+});
 
 /** The same parameter with another example: where the one that others share would not show much. */
 export const withExample = <Value>(parameter: Parameter<Value>, example: string): Parameter<Value> => ({
@@ -48,67 +56,56 @@ export const withExample = <Value>(parameter: Parameter<Value>, example: string)
 
 type Names = { synonym?: string };
 
-export const wallet: Parameter<Address> = {
-  in: "path",
-  synonyms: [],
-  schema: address("The wallet whose delegations are listed, in any letter case.", SAMPLES.guest),
-};
+export const wallet = address("path", "The wallet whose delegations are listed, in any letter case.", SAMPLES.guest);
 
 const walletInQuery =
   (what: string, example: Address) =>
   ({ synonym }: Names = {}): Parameter<Address> => ({
-    in: "query",
+    ...address("query", `${what}${synonym ? ` \`${synonym}\` is another name for it.` : ""}`, example),
     synonyms: synonym ? [synonym] : [],
-    schema: address(`${what}${synonym ? ` \`${synonym}\` is another name for it.` : ""}`, example),
   });
 
 export const hotWallet = walletInQuery("The hot wallet, which acts for the cold one.", SAMPLES.hot);
 
 export const coldWallet = walletInQuery("The cold wallet, which issued the delegation.", SAMPLES.vault);
 
-export const contract: Parameter<Address> = {
+export const contract = address("query", "The contract.", SAMPLES.nft);
+
+/** In digits. */
+export const tokenId: Parameter<string> = {
   in: "query",
   synonyms: [],
-  schema: address("The contract.", SAMPLES.nft),
-};
-
-const tokenIdMessage = "must be a whole number from 0 to 2^256-1, in decimal or 0x hex digits";
-
-export const tokenId: Parameter<bigint> = {
-  in: "query",
-  synonyms: [],
-  schema: z
-    .string()
-    .regex(/^(\d+|0x[0-9a-f]+)$/i, { error: tokenIdMessage, abort: true })
-    .transform((value) => BigInt(value))
-    .refine((value) => value <= maxUint256, { error: tokenIdMessage })
-    .openapi({
-      type: "string",
-      pattern: "^([0-9]+|0x[0-9a-fA-F]+)$",
-      description: "The token id, any uint256, in decimal or `0x` hex.",
-      example: "8520",
-    }),
+  parse: (text) => {
+    // What nearly everybody writes, and has too few digits to be too large.
+    if (/^(0|[1-9]\d{0,76})$/.test(text)) return text;
+    if (!/^(\d+|0x[0-9a-f]+)$/i.test(text)) return undefined;
+    const value = BigInt(text);
+    return value <= maxUint256 ? String(value) : undefined;
+  },
+  must: "must be a whole number from 0 to 2^256-1, in decimal or 0x hex digits",
+  schema: z.string().openapi({
+    pattern: "^([0-9]+|0x[0-9a-fA-F]+)$",
+    description: "The token id, any uint256, in decimal or `0x` hex.",
+    example: "8520",
+  }),
 };
 
 export const rights: Parameter<Hex> = {
   in: "query",
   synonyms: [],
   default: FULL_RIGHTS,
-  schema: z
-    .string()
-    .transform((value, context): Hex => {
-      if (/^(0x)?$/i.test(value)) return FULL_RIGHTS;
-      if (/^0x[0-9a-f]{64}$/i.test(value)) return value.toLowerCase() as Hex;
-      if (!/^0x/i.test(value) && Buffer.byteLength(value) <= 31) return stringToHex(value, { size: 32 });
-      context.addIssue({ code: "custom", message: "must be 0x and 64 hex digits, or a text of at most 31 bytes" });
-      return z.NEVER;
-    })
-    .openapi({
-      type: "string",
-      description:
-        "The rights that are needed: bytes32 (`0x` and 64 hex digits), or a text of at most 31 bytes, which is padded to bytes32. A delegation with full rights satisfies any. Without it, only full rights count.",
-      example: "0x61697264726f7000000000000000000000000000000000000000000000000000",
-    }),
+  parse: (text) => {
+    if (/^(0x)?$/i.test(text)) return FULL_RIGHTS;
+    if (/^0x[0-9a-f]{64}$/i.test(text)) return text.toLowerCase() as Hex;
+    if (!/^0x/i.test(text) && Buffer.byteLength(text) <= 31) return stringToHex(text, { size: 32 });
+    return undefined;
+  },
+  must: "must be 0x and 64 hex digits, or a text of at most 31 bytes",
+  schema: z.string().openapi({
+    description:
+      "The rights that are needed: bytes32 (`0x` and 64 hex digits), or a text of at most 31 bytes, which is padded to bytes32. A delegation with full rights satisfies any. Without it, only full rights count.",
+    example: "0x61697264726f7000000000000000000000000000000000000000000000000000",
+  }),
 };
 
 export const chainId: Parameter<number> = {
@@ -116,20 +113,18 @@ export const chainId: Parameter<number> = {
   synonyms: [],
   default: 1,
   isSingle: true,
-  schema: z
-    .string()
-    .regex(/^\d{1,15}$/, { error: "must be a chain id in decimal digits" })
-    .transform(Number)
-    .openapi({ type: "integer", minimum: 1, default: 1, description: "The network.", example: 1 }),
+  parse: (text) => (/^\d{1,15}$/.test(text) ? Number(text) : undefined),
+  must: "must be a chain id in decimal digits",
+  schema: z.int().openapi({ minimum: 1, default: 1, description: "The network.", example: 1 }),
 };
 
 export const numbers: Parameter<"number" | "string"> = {
   in: "query",
   synonyms: [],
   default: "number",
-  schema: z.enum(["number", "string"], { error: 'must be "number" or "string"' }).openapi({
-    type: "string",
-    enum: ["number", "string"],
+  parse: (text) => (text === "number" || text === "string" ? text : undefined),
+  must: 'must be "number" or "string"',
+  schema: z.enum(["number", "string"]).openapi({
     default: "number",
     description:
       "How balances and token ids are written: as JSON numbers of any length, or as JSON strings for clients that cannot read big integers.",
@@ -140,14 +135,12 @@ export const details: Parameter<boolean> = {
   in: "query",
   synonyms: [],
   default: false,
-  schema: z
-    .enum(["true", "false"], { error: 'must be "true" or "false"' })
-    .transform((value) => value === "true")
-    .openapi({
-      type: "boolean",
-      default: false,
-      description: "Adds direction, chain, rights, amount, token standard, and the event that made it active.",
-    }),
+  parse: (text) => (text === "true" ? true : text === "false" ? false : undefined),
+  must: 'must be "true" or "false"',
+  schema: z.boolean().openapi({
+    default: false,
+    description: "Adds direction, chain, rights, amount, token standard, and the event that made it active.",
+  }),
 };
 
 export const MAX_LIMIT = 1000;
@@ -156,25 +149,23 @@ export const limit: Parameter<number | null> = {
   in: "query",
   synonyms: [],
   default: null,
-  schema: z
-    .string()
-    .regex(/^\d{1,4}$/, { error: `must be a whole number from 1 to ${MAX_LIMIT}`, abort: true })
-    .transform(Number)
-    .refine((value) => value >= 1 && value <= MAX_LIMIT, { error: `must be a whole number from 1 to ${MAX_LIMIT}` })
-    .openapi({
-      type: "integer",
-      minimum: 1,
-      maximum: MAX_LIMIT,
-      description: "Delegations per page. Without it the whole list is sent.",
-    }),
+  parse: (text) => {
+    const value = /^\d{1,4}$/.test(text) ? Number(text) : 0;
+    return value >= 1 && value <= MAX_LIMIT ? value : undefined;
+  },
+  must: `must be a whole number from 1 to ${MAX_LIMIT}`,
+  schema: z.int().openapi({
+    minimum: 1,
+    maximum: MAX_LIMIT,
+    description: "Delegations per page. Without it the whole list is sent.",
+  }),
 };
 
-export const cursor: Parameter<string | null> = {
+export const cursor: Parameter<Cursor | null> = {
   in: "query",
   synonyms: [],
   default: null,
-  schema: z
-    .string()
-    .refine(isCursor, { error: "is not one that a list gave: start again without it" })
-    .openapi({ type: "string", description: "Where the page starts: from the `Link` header of the one before it." }),
+  parse: parseCursor,
+  must: "is not one that a list gave: start again without it",
+  schema: z.string().openapi({ description: "Where the page starts: from the `Link` header of the one before it." }),
 };

@@ -26,14 +26,21 @@ type Extras = {
   errors?: readonly ParameterError[];
 };
 
-/** The one error that a request can end with: thrown anywhere, answered in one place. */
+/**
+ * The one error that a request can end with: thrown anywhere, answered in one place. It says what is wrong
+ * with a request or a part of the service, not with the code: it has no stack trace, which would cost more
+ * than the answer.
+ */
 export class Problem extends Error {
   override name = "Problem";
   readonly problem: ProblemName;
   readonly extras: Extras;
 
   constructor(problem: ProblemName, detail: string, extras: Extras = {}) {
+    const { stackTraceLimit } = Error;
+    Error.stackTraceLimit = 0;
     super(detail);
+    Error.stackTraceLimit = stackTraceLimit;
     this.problem = problem;
     this.extras = extras;
   }

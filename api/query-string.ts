@@ -1,23 +1,21 @@
-/** The values of a query string by name. A value that cannot be decoded is null: only whoever needs it is to complain. */
-export const parseQueryString = (url: string): Map<string, (string | null)[]> => {
-  const values = new Map<string, (string | null)[]>();
-  const [beforeFragment = ""] = url.split("#", 1);
-  const start = beforeFragment.indexOf("?");
-  if (start === -1) return values;
-  for (const pair of beforeFragment.slice(start + 1).split("&")) {
-    if (pair === "") continue;
-    const separator = pair.indexOf("=");
-    const name = decode(separator === -1 ? pair : pair.slice(0, separator));
-    if (name === null) continue;
-    const value = separator === -1 ? "" : decode(pair.slice(separator + 1));
-    const others = values.get(name);
-    if (others) others.push(value);
-    else values.set(name, [value]);
+/** Tells every pair of a query string, as it is written. */
+export const readQueryString = (url: string, tell: (name: string, value: string) => void): void => {
+  let start = url.indexOf("?") + 1;
+  const fragment = url.indexOf("#");
+  const end = fragment === -1 ? url.length : fragment;
+  if (start === 0) return;
+  while (start < end) {
+    const separator = url.indexOf("&", start);
+    const pairEnd = separator === -1 || separator > end ? end : separator;
+    const equals = url.indexOf("=", start);
+    const nameEnd = equals === -1 || equals > pairEnd ? pairEnd : equals;
+    if (pairEnd > start) tell(url.slice(start, nameEnd), url.slice(nameEnd + 1, pairEnd));
+    start = pairEnd + 1;
   }
-  return values;
 };
 
-const decode = (text: string): string | null => {
+/** What a part of a query string means; null where it cannot be decoded. */
+export const decodeQueryPart = (text: string): string | null => {
   if (!/[%+]/.test(text)) return text;
   try {
     return decodeURIComponent(text.replaceAll("+", " "));

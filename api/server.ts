@@ -64,24 +64,28 @@ type Connections = ReturnType<typeof watchConnections>;
 
 /** Knows which connections have a request under way. Node itself never closes one that has not asked anything yet. */
 const watchConnections = (server: Server) => {
-  const open = new Set<Socket>();
-  const underWay = new WeakMap<Socket, number>();
+  /** How many requests each has under way. */
+  const open = new Map<Socket, { hasAsked: boolean; underWay: number }>();
   server.on("connection", (socket) => {
-    open.add(socket);
+    open.set(socket, { hasAsked: false, underWay: 0 });
     socket.once("close", () => open.delete(socket));
   });
   server.on("request", ({ socket }, response) => {
-    underWay.set(socket, (underWay.get(socket) ?? 0) + 1);
-    response.once("close", () => underWay.set(socket, (underWay.get(socket) ?? 1) - 1));
+    const connection = open.get(socket);
+    if (!connection) return;
+    connection.hasAsked = true;
+    connection.underWay++;
+    response.on("close", () => connection.underWay--);
   });
 
-  const isBusy = (socket: Socket) => (underWay.get(socket) ?? 0) > 0;
-  const hasAsked = (socket: Socket) => underWay.has(socket);
+  const isBusy = (socket: Socket) => (open.get(socket)?.underWay ?? 0) > 0;
   return {
     isBusy,
     /** Closes those that have been answered; and those that have never asked, if they are to. */
     closeIdle: (isPatient: boolean) => {
-      for (const socket of open) if (!isBusy(socket) && (hasAsked(socket) || !isPatient)) socket.destroy();
+      for (const [socket, { hasAsked, underWay }] of open) {
+        if (underWay === 0 && (hasAsked || !isPatient)) socket.destroy();
+      }
     },
   };
 };

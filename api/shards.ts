@@ -141,22 +141,26 @@ export class Shards {
   }
 
   #whyNot(chainId: number, freshness: Freshness | null): Problem | null {
-    const chain = this.#chains.get(chainId);
-    const name = `Chain ${chainId} (${networks.get(chainId)?.name})`;
-    if (!freshness) {
-      if (!chain) return null;
-      const progress = `its index has reached block ${chain.reachedBlock} of ${chain.newestBlock}`;
-      return notIndexed(`${name} is still being indexed: ${progress}.`);
+    if (freshness) {
+      const lag = lagSeconds(freshness.indexedBlockTimestamp);
+      return lag <= this.#maxLagSeconds ? null : this.#stale(chainId, freshness, lag);
     }
-    const lag = lagSeconds(freshness.indexedBlockTimestamp);
-    if (lag <= this.#maxLagSeconds) return null;
+    const chain = this.#chains.get(chainId);
+    if (!chain) return null;
+    const progress = `its index has reached block ${chain.reachedBlock} of ${chain.newestBlock}`;
+    return notIndexed(`${nameOf(chainId)} is still being indexed: ${progress}.`);
+  }
+
+  #stale(chainId: number, { indexedBlock }: Freshness, lag: number): Problem {
     return new Problem(
       "stale-index",
-      `${name} is indexed up to block ${freshness.indexedBlock} only, which is ${lag} s old; here at most ${this.#maxLagSeconds} s are taken for current.`,
+      `${nameOf(chainId)} is indexed up to block ${indexedBlock} only, which is ${lag} s old; here at most ${this.#maxLagSeconds} s are taken for current.`,
       { headers: { "Retry-After": String(INDEXING_SECONDS) } },
     );
   }
 }
+
+const nameOf = (chainId: number) => `Chain ${chainId} (${networks.get(chainId)?.name})`;
 
 /** How old a block is. */
 export const lagSeconds = (timestamp: string): number => Math.max(0, Math.floor(Date.now() / 1000) - Number(timestamp));

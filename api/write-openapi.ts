@@ -19,8 +19,8 @@ const { version } = JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8"))
 const log = pino({ enabled: false });
 const database = new Database("", log);
 const limiter = await startLimiter(parseApiSettings({}).limit, null, log);
-const app = createApp(
-  { database, shards: new Shards(database, [], 0), log },
+const { document } = createApp(
+  { database, shards: new Shards(database, [], 0) },
   {
     keys: new KeyDirectory(database),
     usage: new KeyUsage(database),
@@ -29,6 +29,6 @@ const app = createApp(
     metrics: createMetrics(limiter),
   },
   { version, startedAt: new Date() },
+  { log, addLine: () => {} },
 );
-const response = await app.request("/openapi.json");
-writeFileSync(join(ROOT, "docs/openapi.json"), JSON.stringify(await response.json(), null, 2));
+writeFileSync(join(ROOT, "docs/openapi.json"), JSON.stringify(document, null, 2));

@@ -33,16 +33,27 @@ export class KeyDirectory {
   readonly #known = new Map<string, Finding>();
   readonly #unknown = new Map<string, Finding>();
   readonly #underWay = new Map<string, Promise<Key>>();
+  /** By connection, for as long as that is there: a client sends the same key again, and need not have it hashed again. */
+  readonly #last = new WeakMap<object, { text: string; finding: Finding }>();
 
   constructor(database: Database, now: () => number = () => performance.now()) {
     this.#lookups = new Batch((hashes) => findKeys(database, hashes));
     this.#now = now;
   }
 
-  async find(text: string): Promise<Key> {
+  /**
+   * At once where it is remembered.
+   * @param connection - which it came by
+   */
+  find(text: string, connection: object = {}): Key | Promise<Key> {
+    const last = this.#last.get(connection);
+    if (last?.text === text && this.#isFresh(last.finding)) return last.finding.key;
     const hash = hashKey(text);
     const found = this.#known.get(hash) ?? this.#unknown.get(hash);
-    if (found && this.#now() < found.since + REMEMBERED_MS) return found.key;
+    if (found && this.#isFresh(found)) {
+      this.#last.set(connection, { text, finding: found });
+      return found.key;
+    }
     if (!isWellFormed(text)) return MISSPELT;
 
     let lookup = this.#underWay.get(hash);
@@ -51,6 +62,10 @@ export class KeyDirectory {
       this.#underWay.set(hash, lookup);
     }
     return lookup;
+  }
+
+  #isFresh({ since }: Finding): boolean {
+    return this.#now() < since + REMEMBERED_MS;
   }
 
   async #lookUp(hash: string): Promise<Key> {

@@ -5,12 +5,17 @@ import { Problem } from "../problem.ts";
 import { addUsage, type Usage, type UsageBatch } from "../queries/api-keys.ts";
 
 const WRITE_MS = 5_000;
+const DAY_MS = 86_400_000;
+
+/** When it was last used, in milliseconds. */
+type Count = { requests: number; lastUsedAt: number };
 
 /** Counts requests by key and day in memory, and writes them down every few seconds. */
 export class KeyUsage {
   readonly #database: Database;
   readonly #writer = randomUUID();
-  #counts = new Map<string, Usage>();
+  /** By day, and key. */
+  #counts = new Map<number, Map<string, Count>>();
   /** What has been sent, and may or may not have arrived. */
   #batch: UsageBatch | null = null;
   #number = 0;
@@ -21,15 +26,19 @@ export class KeyUsage {
   }
 
   count(keyId: string): void {
-    const lastUsedAt = new Date();
-    const day = lastUsedAt.toISOString().slice(0, 10);
-    const name = `${day} ${keyId}`;
-    const usage = this.#counts.get(name);
-    if (usage) {
-      usage.requests++;
-      usage.lastUsedAt = lastUsedAt;
+    const now = Date.now();
+    const day = Math.floor(now / DAY_MS);
+    let counts = this.#counts.get(day);
+    if (!counts) {
+      counts = new Map();
+      this.#counts.set(day, counts);
+    }
+    const count = counts.get(keyId);
+    if (count) {
+      count.requests++;
+      count.lastUsedAt = now;
     } else {
-      this.#counts.set(name, { keyId, day, requests: 1, lastUsedAt });
+      counts.set(keyId, { requests: 1, lastUsedAt: now });
     }
   }
 
@@ -53,7 +62,7 @@ export class KeyUsage {
   /** Sends what could not be sent before, or else what has been counted since. */
   async #send(): Promise<void> {
     if (!this.#batch && this.#counts.size > 0) {
-      this.#batch = { writer: this.#writer, number: ++this.#number, usage: [...this.#counts.values()] };
+      this.#batch = { writer: this.#writer, number: ++this.#number, usage: usageOf(this.#counts) };
       this.#counts = new Map();
     }
     if (!this.#batch) return;
@@ -74,3 +83,13 @@ export class KeyUsage {
     }
   }
 }
+
+const usageOf = (counts: ReadonlyMap<number, ReadonlyMap<string, Count>>): Usage[] =>
+  [...counts].flatMap(([day, ofDay]) =>
+    [...ofDay].map(([keyId, { requests, lastUsedAt }]) => ({
+      keyId,
+      day: new Date(day * DAY_MS).toISOString().slice(0, 10),
+      requests,
+      lastUsedAt: new Date(lastUsedAt),
+    })),
+  );

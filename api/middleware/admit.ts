@@ -1,13 +1,13 @@
-import type { HttpBindings } from "@hono/node-server";
-import { createMiddleware } from "hono/factory";
+import type { Socket } from "node:net";
 import { overloaded } from "../database.ts";
-import type { KeyDirectory } from "../keys/key-directory.ts";
+import { type Exchange, type Middleware, respond, UNKNOWN_ROUTE } from "../exchange.ts";
+import type { Key, KeyDirectory } from "../keys/key-directory.ts";
 import type { KeyUsage } from "../keys/key-usage.ts";
 import { clientOf, type TrustedProxies } from "../limits/client-address.ts";
 import type { Limiter } from "../limits/limiter.ts";
 import { type Decision, type Limit, WindowFullError } from "../limits/sliding-window.ts";
 import type { Metrics } from "../metrics.ts";
-import { Problem } from "../problem.ts";
+import { Problem, problemDocument } from "../problem.ts";
 
 /** Who may ask how often. */
 export type Admission = {
@@ -19,45 +19,94 @@ export type Admission = {
 };
 
 /** Lets requests with a known key through, and of all others as many as the limit allows. */
-export const admit = ({ keys, usage, limiter, trustedProxies, metrics }: Admission) => {
+export const admit = ({ keys, usage, limiter, trustedProxies, metrics }: Admission): Middleware => {
   const { limit } = limiter;
   const policy = `"default";q=${limit.requests};w=${limit.windowMs / 1000}`;
+  const refusal = once((seconds: number) => problemDocument(tooManyRequests(limit, seconds)));
+  const findClient = clientFinder(trustedProxies);
 
-  return createMiddleware<{ Bindings: HttpBindings }>(async (context, next) => {
-    // v1 has no keys: there the header means nothing.
-    const text = context.req.path.startsWith("/registry/v2/") && context.req.header("X-API-KEY");
-    const key = text ? await keys.find(text) : null;
-    if (key?.isKnown) {
+  return (next) => {
+    const admitByKey = (exchange: Exchange, key: Key): Response | Promise<Response> => {
+      if (!key.isKnown) return admitByAddress(exchange, key);
       usage.count(key.id);
-      metrics.keyed.inc();
-      return next();
-    }
+      metrics.requests.keyed++;
+      return next(exchange);
+    };
+    const admitByAddress = (exchange: Exchange, key: Key | null): Response | Promise<Response> => {
+      const decision = take(limiter, findClient(exchange));
+      if (decision instanceof Promise) return decision.then((made) => decide(exchange, key, made));
+      return decide(exchange, key, decision);
+    };
+    const decide = (
+      exchange: Exchange,
+      key: Key | null,
+      { isAdmitted, remaining, resetMs }: Decision,
+    ): Response | Promise<Response> => {
+      const seconds = Math.ceil(resetMs / 1000);
+      exchange.rateLimit = { policy, state: `"default";r=${remaining};t=${seconds}` };
+      if (!isAdmitted) {
+        metrics.requests.refused++;
+        const { status, body, headers } = refusal(seconds);
+        return respond(exchange, status, body, headers);
+      }
+      metrics.requests.admitted++;
+      // Counted like a request without a key.
+      if (key && !key.isKnown) throw new Problem("unknown-key", key.reason);
+      return next(exchange);
+    };
 
-    const { remoteAddress } = context.env.incoming.socket;
-    const forwardedFor = trustedProxies ? context.req.header("X-Forwarded-For") : undefined;
-    const client = clientOf(remoteAddress, forwardedFor, trustedProxies);
-    const { isAdmitted, remaining, seconds } = await take(limiter, client);
-    context.header("RateLimit-Policy", policy);
-    context.header("RateLimit", `"default";r=${remaining};t=${seconds}`);
-    if (!isAdmitted) {
-      metrics.refused.inc();
-      throw tooManyRequests(limit, seconds);
-    }
-    metrics.admitted.inc();
-    // Counted like a request without a key.
-    if (key) throw new Problem("unknown-key", key.reason);
-    return next();
-  });
+    return (exchange) => {
+      // v1 has no keys: there the header means nothing.
+      const text = exchange.incoming.headers["x-api-key"];
+      if (!text || !takesKey(exchange)) return admitByAddress(exchange, null);
+      const key = keys.find(String(text), exchange.incoming.socket);
+      return key instanceof Promise ? key.then((found) => admitByKey(exchange, found)) : admitByKey(exchange, key);
+    };
+  };
 };
 
-const take = async ({ take }: Limiter, client: string): Promise<Omit<Decision, "resetMs"> & { seconds: number }> => {
+const takesKey = ({ route, context }: Exchange): boolean =>
+  (route === UNKNOWN_ROUTE ? context.req.path : route).startsWith("/registry/v2/");
+
+/** Finds out which client asks: without proxies, once for each connection. */
+const clientFinder = (trustedProxies: TrustedProxies | null) => {
+  const clients = new WeakMap<Socket, string>();
+  return ({ incoming }: Exchange): string => {
+    const { socket } = incoming;
+    if (trustedProxies) {
+      return clientOf(socket.remoteAddress, String(incoming.headers["x-forwarded-for"] ?? ""), trustedProxies);
+    }
+    let client = clients.get(socket);
+    if (client === undefined) {
+      client = clientOf(socket.remoteAddress, undefined, null);
+      clients.set(socket, client);
+    }
+    return client;
+  };
+};
+
+const take = (limiter: Limiter, client: string): Decision | Promise<Decision> => {
   try {
-    const { resetMs, ...decision } = await take(client);
-    return { ...decision, seconds: Math.ceil(resetMs / 1000) };
+    const decision = limiter.take(client);
+    return decision instanceof Promise ? decision.catch(explain) : decision;
   } catch (error) {
-    if (!(error instanceof WindowFullError)) throw error;
-    throw overloaded("More clients ask than can be told apart. Try again in a moment, or with an API key.");
+    return explain(error);
   }
+};
+
+const explain = (error: unknown): never => {
+  if (!(error instanceof WindowFullError)) throw error;
+  throw overloaded("More clients ask than can be told apart. Try again in a moment, or with an API key.");
+};
+
+/** Keeps what was made of each number. There are no more of them than a window has seconds. */
+const once = <Made>(make: (seconds: number) => Made): ((seconds: number) => Made) => {
+  const made = new Map<number, Made>();
+  return (seconds) => {
+    const kept = made.get(seconds) ?? make(seconds);
+    made.set(seconds, kept);
+    return kept;
+  };
 };
 
 const tooManyRequests = ({ requests, windowMs }: Limit, seconds: number) =>

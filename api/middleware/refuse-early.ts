@@ -1,4 +1,4 @@
-import { createMiddleware } from "hono/factory";
+import type { Middleware } from "../exchange.ts";
 import { Problem } from "../problem.ts";
 
 const METHODS = ["GET", "HEAD", "OPTIONS"];
@@ -12,10 +12,10 @@ export const methodNotAllowed = (headers: Record<string, string> = {}) =>
   });
 
 /** Refuses what no route can answer before any work is done. */
-export const refuseEarly = createMiddleware(async ({ req }, next) => {
-  if (!METHODS.includes(req.method)) throw methodNotAllowed();
-  if (req.url.length > LONGEST_URL) {
+export const refuseEarly: Middleware = (next) => (exchange) => {
+  if (!METHODS.includes(exchange.method)) throw methodNotAllowed();
+  if (exchange.url.length > LONGEST_URL) {
     throw new Problem("url-too-long", `A URL may have ${LONGEST_URL} characters here; this one has more.`);
   }
-  await next();
-});
+  return next(exchange);
+};

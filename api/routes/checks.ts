@@ -1,8 +1,9 @@
-import { type OpenAPIHono, z } from "@hono/zod-openapi";
+import { z } from "@hono/zod-openapi";
 import { maxUint256 } from "viem";
 import { FULL_RIGHTS, NO_CONTRACT, NO_TOKEN } from "../../registry/delegation.ts";
 import type { RegistryVersion } from "../../registry/networks.ts";
 import { answerHeaders, checkChain, type Source } from "../answering.ts";
+import { respond } from "../exchange.ts";
 import { addOperation } from "../operation.ts";
 import {
   chainId,
@@ -18,8 +19,7 @@ import {
 } from "../parameters.ts";
 import { type Check, DelegationChecks, type Question } from "../queries/check-delegation.ts";
 import { answers } from "./responses.ts";
-
-const ENTIRE_WALLET = { contract: NO_CONTRACT, tokenId: NO_TOKEN, rights: FULL_RIGHTS };
+import type { Routes } from "./routes.ts";
 
 const v1Wallets = { delegate: hotWallet(), vault: coldWallet() };
 const v2Wallets = { to: hotWallet({ synonym: "delegate" }), from: coldWallet({ synonym: "vault" }) };
@@ -33,13 +33,13 @@ type Definition<Values> = {
   summary: string;
   description: string;
   parameters: ParametersOf<Values>;
-  question: (values: Values) => Omit<Question, "chainId">;
+  question: (values: Values) => Question;
   /** What the examples of its parameters give, where that is not true. */
   example?: number;
 };
 
 /** The eight checks. */
-export const addChecks = (app: OpenAPIHono, { database, shards }: Source): void => {
+export const addChecks = (routes: Routes, { database, shards }: Omit<Source, "log">): void => {
   const checks = new DelegationChecks(database);
 
   const add = <Values extends { chainId: number }>({
@@ -56,7 +56,7 @@ export const addChecks = (app: OpenAPIHono, { database, shards }: Source): void 
         })
       : z.boolean();
     addOperation(
-      app,
+      routes,
       {
         ...definition,
         path: `/registry/${version}/check/${check}`,
@@ -68,13 +68,13 @@ export const addChecks = (app: OpenAPIHono, { database, shards }: Source): void 
           takesKey: version === "v2",
         }),
       },
-      async (values, context) => {
-        const { chainId } = values;
-        const asked = { chainId, ...question(values) };
+      async (values, exchange) => {
+        const asked = question(values);
+        const { chainId } = asked;
         const { value, freshness } = await checks.answer(shards.schemaOf(version, chainId), version, check, asked);
         const isText = isBalance && "numbers" in values && values.numbers === "string";
         const headers = answerHeaders(shards.requireFresh(chainId, freshness));
-        return context.body(isText ? `"${value}"` : value, 200, headers);
+        return respond(exchange, 200, isText ? `"${value}"` : value, headers);
       },
     );
   };
@@ -85,7 +85,14 @@ export const addChecks = (app: OpenAPIHono, { database, shards }: Source): void 
     summary: "May it act for the whole wallet?",
     description: "True if the delegate may act for the entire vault.",
     parameters: { ...v1Wallets, chainId },
-    question: ({ delegate, vault }) => ({ ...ENTIRE_WALLET, delegate, vault }),
+    question: ({ chainId, delegate, vault }) => ({
+      chainId,
+      vault,
+      delegate,
+      contract: NO_CONTRACT,
+      tokenId: `${NO_TOKEN}`,
+      rights: FULL_RIGHTS,
+    }),
   });
   add({
     version: "v1",
@@ -93,7 +100,14 @@ export const addChecks = (app: OpenAPIHono, { database, shards }: Source): void 
     summary: "May it act for a contract?",
     description: "True if the delegate may act for this contract, or for the entire vault.",
     parameters: { ...v1Wallets, contract, chainId },
-    question: ({ delegate, vault, contract }) => ({ ...ENTIRE_WALLET, delegate, vault, contract }),
+    question: ({ chainId, delegate, vault, contract }) => ({
+      chainId,
+      vault,
+      delegate,
+      contract,
+      tokenId: `${NO_TOKEN}`,
+      rights: FULL_RIGHTS,
+    }),
   });
   add({
     version: "v1",
@@ -101,7 +115,14 @@ export const addChecks = (app: OpenAPIHono, { database, shards }: Source): void 
     summary: "May it act for a token?",
     description: "True if the delegate may act for this token, for its contract, or for the entire vault.",
     parameters: { ...v1Wallets, contract, tokenId, chainId },
-    question: ({ delegate, vault, contract, tokenId }) => ({ ...ENTIRE_WALLET, delegate, vault, contract, tokenId }),
+    question: ({ chainId, delegate, vault, contract, tokenId }) => ({
+      chainId,
+      vault,
+      delegate,
+      contract,
+      tokenId,
+      rights: FULL_RIGHTS,
+    }),
   });
 
   add({
@@ -110,7 +131,14 @@ export const addChecks = (app: OpenAPIHono, { database, shards }: Source): void 
     summary: "May it act for the whole wallet?",
     description: "True if `to` may act for the entire wallet `from`.",
     parameters: { ...v2Wallets, rights, chainId },
-    question: ({ to, from, rights }) => ({ ...ENTIRE_WALLET, delegate: to, vault: from, rights }),
+    question: ({ chainId, to, from, rights }) => ({
+      chainId,
+      vault: from,
+      delegate: to,
+      contract: NO_CONTRACT,
+      tokenId: `${NO_TOKEN}`,
+      rights,
+    }),
   });
   add({
     version: "v2",
@@ -118,7 +146,14 @@ export const addChecks = (app: OpenAPIHono, { database, shards }: Source): void 
     summary: "May it act for a contract?",
     description: "True if `to` may act for this contract, or for the entire wallet `from`.",
     parameters: { ...v2Wallets, contract, rights, chainId },
-    question: ({ to, from, contract, rights }) => ({ ...ENTIRE_WALLET, delegate: to, vault: from, contract, rights }),
+    question: ({ chainId, to, from, contract, rights }) => ({
+      chainId,
+      vault: from,
+      delegate: to,
+      contract,
+      tokenId: `${NO_TOKEN}`,
+      rights,
+    }),
   });
   add({
     version: "v2",
@@ -126,7 +161,14 @@ export const addChecks = (app: OpenAPIHono, { database, shards }: Source): void 
     summary: "May it act for a token?",
     description: "True if the delegate may act for this ERC721 token, for its contract, or for the entire wallet.",
     parameters: { ...v2TokenWallets, contract, tokenId, rights, chainId },
-    question: ({ chainId: _, ...values }) => values,
+    question: ({ chainId, delegate, vault, contract, tokenId, rights }) => ({
+      chainId,
+      vault,
+      delegate,
+      contract,
+      tokenId,
+      rights,
+    }),
   });
   add({
     version: "v2",
@@ -135,7 +177,14 @@ export const addChecks = (app: OpenAPIHono, { database, shards }: Source): void 
     description:
       "The delegated balance of this token: 2^256-1 if the delegate may act for its contract or for the entire wallet, 0 if there is no delegation.",
     parameters: { ...v2BalanceWallets, contract, tokenId: withExample(tokenId, "7"), rights, chainId, numbers },
-    question: ({ chainId: _, numbers: __, ...values }) => values,
+    question: ({ chainId, delegate, vault, contract, tokenId, rights }) => ({
+      chainId,
+      vault,
+      delegate,
+      contract,
+      tokenId,
+      rights,
+    }),
     example: 5,
   });
   add({
@@ -151,7 +200,14 @@ export const addChecks = (app: OpenAPIHono, { database, shards }: Source): void 
       chainId,
       numbers,
     },
-    question: ({ delegate, vault, contract, rights }) => ({ ...ENTIRE_WALLET, delegate, vault, contract, rights }),
+    question: ({ chainId, delegate, vault, contract, rights }) => ({
+      chainId,
+      vault,
+      delegate,
+      contract,
+      tokenId: `${NO_TOKEN}`,
+      rights,
+    }),
     example: 250000,
   });
 };

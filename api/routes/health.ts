@@ -1,7 +1,9 @@
-import { createRoute, type OpenAPIHono, type RouteConfig, z } from "@hono/zod-openapi";
+import { createRoute, type RouteConfig, z } from "@hono/zod-openapi";
 import { networks } from "../../registry/networks.ts";
+import { type Exchange, respond } from "../exchange.ts";
 import { notIndexed, Problem } from "../problem.ts";
 import { lagSeconds, type Shards } from "../shards.ts";
+import type { Routes } from "./routes.ts";
 
 const ChainSchema = z
   .object({
@@ -35,7 +37,7 @@ type Status = z.infer<typeof StatusSchema>;
 export type Build = { version: string; startedAt: Date };
 
 /** For whoever runs the service: is it alive, can it answer, and if not, why. */
-export const addHealth = (app: OpenAPIHono, shards: Shards, build: Build): void => {
+export const addHealth = (routes: Routes, shards: Shards, build: Build): void => {
   const add = (
     path: string,
     summary: string,
@@ -43,7 +45,7 @@ export const addHealth = (app: OpenAPIHono, shards: Shards, build: Build): void 
     schema: z.ZodType,
     others: RouteConfig["responses"] = {},
   ) =>
-    app.openAPIRegistry.registerPath(
+    routes.registry.registerPath(
       createRoute({
         method: "get",
         path,
@@ -56,7 +58,7 @@ export const addHealth = (app: OpenAPIHono, shards: Shards, build: Build): void 
     );
 
   add("/health", "Is the process alive?", "Says nothing of the database.", z.object({ status: z.literal("ok") }));
-  app.get("/health", (context) => context.json({ status: "ok" }));
+  routes.get("/health", (exchange) => respondJson(exchange, { status: "ok" }));
 
   add(
     "/ready",
@@ -67,18 +69,18 @@ export const addHealth = (app: OpenAPIHono, shards: Shards, build: Build): void 
       503: { description: "A chain cannot be answered for; the problem document says which, and why." },
     },
   );
-  app.get("/ready", async (context) => {
+  routes.get("/ready", async (exchange) => {
     await shards.refresh();
     const reasons = [
       ...shards.silent.map((name) => `Shard "${name}" has not started.`),
       ...shards.states().flatMap(({ why }) => why ?? []),
     ];
     if (reasons.length > 0) throw notIndexed(reasons.join(" "));
-    return context.json({ status: "ready" });
+    return respondJson(exchange, { status: "ready" });
   });
 
   add("/status", "The state of every chain", "How fresh each chain is, and why it is not answered for.", StatusSchema);
-  app.get("/status", async (context) => {
+  routes.get("/status", async (exchange) => {
     const isReachable = await shards.refresh().then(
       () => true,
       (error: unknown) => {
@@ -109,6 +111,9 @@ export const addHealth = (app: OpenAPIHono, shards: Shards, build: Build): void 
         lagSeconds: freshness && lagSeconds(freshness.indexedBlockTimestamp),
       })),
     };
-    return context.json(status, 200, { "Cache-Control": "no-store" });
+    return respondJson(exchange, status, { "Cache-Control": "no-store" });
   });
 };
+
+const respondJson = (exchange: Exchange, content: unknown, headers = {}): Response =>
+  respond(exchange, 200, JSON.stringify(content), { "Content-Type": "application/json", ...headers });

@@ -1,17 +1,17 @@
-import type { HttpBindings } from "@hono/node-server";
-import { type OpenAPIHono, z } from "@hono/zod-openapi";
-import type { Context } from "hono";
+import { z } from "@hono/zod-openapi";
 import type { Address } from "viem";
 import type { RegistryVersion } from "../../registry/networks.ts";
 import { answerHeaders, checkChain, type Source } from "../answering.ts";
-import { decodeCursor, encodeCursor } from "../cursor.ts";
-import { type Rendering, renderDelegation } from "../delegation-json.ts";
+import { type Cursor, encodeCursor, isCursorOf } from "../cursor.ts";
+import { type Rendering, renderDelegations } from "../delegation-json.ts";
+import { type Exchange, respond } from "../exchange.ts";
 import { streamList } from "../list-stream.ts";
 import { addOperation } from "../operation.ts";
 import { chainId, cursor, details, limit, MAX_LIMIT, numbers, SAMPLES, wallet } from "../parameters.ts";
 import type { ParameterError } from "../problem.ts";
-import { type ListQuestion, openList, readPage } from "../queries/list-delegations.ts";
+import { type ListQuestion, openList, readPage, ShortLists } from "../queries/list-delegations.ts";
 import { answers, LINK } from "./responses.ts";
+import type { Routes } from "./routes.ts";
 
 const address = z.string().openapi({ description: "EIP-55 checksummed." });
 const contract = address.nullable().openapi({ description: "null: not limited to a contract." });
@@ -70,10 +70,11 @@ const EXAMPLES = {
 };
 
 /** The lists of a wallet's delegations, v1 and v2. */
-export const addLists = (app: OpenAPIHono, source: Source): void => {
+export const addLists = (routes: Routes, source: Source): void => {
+  const shortLists = new ShortLists(source.database);
   for (const version of ["v1", "v2"] as const) {
     addOperation(
-      app,
+      routes,
       {
         path: `/registry/${version}/{wallet}`,
         operationId: `${version}Delegations`,
@@ -89,7 +90,7 @@ export const addLists = (app: OpenAPIHono, source: Source): void => {
           takesKey: version === "v2",
         }),
       },
-      (values, context) => answerList(source, version, values, context),
+      (values, exchange) => answerList(source, shortLists, version, values, exchange),
     );
   }
 };
@@ -99,7 +100,7 @@ type ListValues = {
   chainId: number;
   details: boolean;
   limit: number | null;
-  cursor: string | null;
+  cursor: Cursor | null;
   numbers: "number" | "string";
 };
 
@@ -108,42 +109,46 @@ const checkCursor = (version: RegistryVersion, values: Partial<ListValues>): Par
   if (cursor === null || cursor === undefined) return [];
   if (limit === null) return [{ parameter: "cursor", message: "needs limit" }];
   if (wallet === undefined || chainId === undefined) return [];
-  return decodeCursor(cursor, { version, chainId, wallet })
+  return isCursorOf(cursor, { version, chainId, wallet })
     ? []
     : [{ parameter: "cursor", message: "is not one that this list gave: start again without it" }];
 };
 
 const answerList = async (
   source: Source,
+  shortLists: ShortLists,
   version: RegistryVersion,
   { wallet, chainId, details, limit, cursor, numbers }: ListValues,
-  context: Context,
+  exchange: Exchange,
 ): Promise<Response> => {
   const { database, shards } = source;
-  const list = { version, chainId, wallet };
-  const question = { ...list, schema: shards.schemaOf(version, chainId), hasDetails: details };
-  const rendering = { ...list, numbers };
+  const schema = shards.schemaOf(version, chainId);
+  const question = { schema, version, chainId, wallet, hasDetails: details };
+  const rendering = { version, chainId, wallet, numbers };
+
+  // Nearly all lists are short.
+  const short = limit === null ? await shortLists.read(question) : null;
+  if (short) {
+    const headers = answerHeaders(shards.requireFresh(chainId, short.freshness));
+    return respond(exchange, 200, `[${renderDelegations(short.delegations, rendering)}]`, headers);
+  }
 
   // One more than is sent tells whether there are more.
-  const after = cursor === null ? undefined : (decodeCursor(cursor, list) ?? undefined);
   const size = limit ?? MAX_LIMIT;
-  const page = await readPage(database, question, size + 1, after);
+  const page = await readPage(database, question, size + 1, cursor?.position);
   const headers = answerHeaders(shards.requireFresh(chainId, page.freshness));
   const isWhole = page.delegations.length <= size;
 
   if (!isWhole && limit === null) {
     // A HEAD has nothing to stream.
-    if (context.req.method === "HEAD") return context.body(null, 200, headers);
-    return answerLongList(source, question, rendering, context);
+    if (exchange.method === "HEAD") return respond(exchange, 200, null, headers);
+    return answerLongList(source, question, rendering, exchange);
   }
   const shown = page.delegations.slice(0, size);
   const last = shown.at(-1);
-  if (!isWhole && last) headers.Link = `<${nextPage(context.req.url, encodeCursor(last.position, list))}>; rel="next"`;
-  return context.body(
-    `[${shown.map((delegation) => renderDelegation(delegation, rendering)).join(",")}]`,
-    200,
-    headers,
-  );
+  if (!isWhole && last)
+    headers.Link = `<${nextPage(exchange.context.req.url, encodeCursor(last, question))}>; rel="next"`;
+  return respond(exchange, 200, `[${renderDelegations(shown, rendering)}]`, headers);
 };
 
 /** A list that is too long to be read at once. Its own statement says at which block it is true. */
@@ -151,22 +156,22 @@ const answerLongList = async (
   { database, shards, log }: Source,
   question: ListQuestion,
   rendering: Rendering,
-  context: Context<{ Bindings: HttpBindings }>,
+  exchange: Exchange,
 ): Promise<Response> => {
   const list = await openList(database, question);
   try {
     const headers = answerHeaders(shards.requireFresh(question.chainId, list.freshness));
-    const { outgoing } = context.env;
+    const { outgoing } = exchange;
     // Of whoever has left by now, nothing would ever say that the list is not needed any more.
     if (outgoing.destroyed) {
       await list.close();
-      return context.body(null, 200, headers);
+      return respond(exchange, 200, null, headers);
     }
     const stream = streamList(list, rendering, (reason) => {
       log.warn({ err: reason }, "A long list broke off");
       outgoing.destroy();
     });
-    return new Response(stream, { status: 200, headers });
+    return respond(exchange, 200, stream, headers);
   } catch (error) {
     await list.close();
     throw error;

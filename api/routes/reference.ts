@@ -1,8 +1,9 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import type { OpenAPIHono } from "@hono/zod-openapi";
+import { respond } from "../exchange.ts";
 import type { ServiceDescription } from "../openapi.ts";
 import { renderReference } from "../reference/render-reference.ts";
+import type { Routes } from "./routes.ts";
 
 const ASSETS = join(import.meta.dirname, "../reference");
 
@@ -16,9 +17,11 @@ const HEADERS = {
 };
 
 /** The API reference, for people: a page and what it is made with, all from here. */
-export const addReference = (app: OpenAPIHono, document: ServiceDescription): void => {
+export const addReference = (routes: Routes, document: ServiceDescription): void => {
   const add = (path: string, type: string, content: string) =>
-    app.get(path, (context) => context.body(content, 200, { ...HEADERS, "Content-Type": `${type}; charset=utf-8` }));
+    routes.get(path, (exchange) =>
+      respond(exchange, 200, content, { ...HEADERS, "Content-Type": `${type}; charset=utf-8` }),
+    );
 
   add("/docs", "text/html", renderReference(document));
   add("/docs/reference.css", "text/css", readFileSync(join(ASSETS, "reference.css"), "utf8"));

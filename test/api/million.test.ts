@@ -5,7 +5,7 @@ import pg from "pg";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { PLANNING } from "../../api/database.ts";
 import { CHECKS, checkStatement } from "../../api/queries/check-delegation.ts";
-import { listStatement } from "../../api/queries/list-delegations.ts";
+import { listStatement, shortListsStatement } from "../../api/queries/list-delegations.ts";
 import { blocksOf, CHAINS } from "../../api/queries/read-shards.ts";
 import { type Api, FRESH_FOR_A_DAY, launchApi } from "../support/api.ts";
 import { createMillionDatabase } from "../support/million.ts";
@@ -25,18 +25,30 @@ afterAll(async () => {
 });
 
 const STATEMENTS = (["v1", "v2"] as const).flatMap((version) => [
-  ...CHECKS[version].map((check) => ({
-    name: `${version} ${check}`,
-    text: checkStatement("registry", version, check),
-    values: `array[1], array['0xa'], array['0xb'], array['0xc'], array[1], array['0xd']`,
-  })),
-  ...[false, true].flatMap((hasDetails) =>
-    ["100", "null"].map((limit) => ({
+  ...CHECKS[version].flatMap((check) => [
+    {
+      name: `${version} ${check}, many`,
+      text: checkStatement("registry", version, check, "many"),
+      values: `array[1], array['0xa'], array['0xb'], array['0xc'], array[1], array['0xd']`,
+    },
+    {
+      name: `${version} ${check}, one`,
+      text: checkStatement("registry", version, check, "one"),
+      values: `1, '0xa', '0xb', '0xc', 1, '0xd'`,
+    },
+  ]),
+  ...[false, true].flatMap((hasDetails) => [
+    ...["100", "null"].map((limit) => ({
       name: `${version} list`,
       text: listStatement({ schema: "registry", version, hasDetails }),
       values: `1, '0xa', -1, -1, -1, -1, ${limit}`,
     })),
-  ),
+    {
+      name: `${version} short lists`,
+      text: shortListsStatement({ schema: "registry", version, hasDetails }),
+      values: `array[1, 1], array['0xa', '0xb']`,
+    },
+  ]),
 ]);
 
 test.for([
