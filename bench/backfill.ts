@@ -1,15 +1,15 @@
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { parseArgs } from "node:util";
 import pg from "pg";
 import { type IndexPlan, PLAN_VARIABLE } from "../indexer/plan.ts";
 import { networks } from "../registry/networks.ts";
 import { type Child, startNode } from "../stack/child.ts";
 import { findFreePort } from "../stack/ports.ts";
-import type { Comparison } from "./comparison.ts";
+import { compare } from "./comparison.ts";
 import { DATA, logFile, withDatabase } from "./database.ts";
 import { cpuSeconds, peakMemory, serverCpuSeconds } from "./process-cost.ts";
-import { runAlone } from "./run-alone.ts";
+import type { Case } from "./report.ts";
+import { median } from "./rounds.ts";
 
 const ROOT = join(import.meta.dirname, "..");
 const PONDER = join(ROOT, "node_modules/ponder/dist/esm/bin/ponder.js");
@@ -45,7 +45,7 @@ type Options = {
  * How fast history is indexed, from the first request for logs until the index has caught up, beside
  * the same Ponder app with handlers that do nothing.
  */
-export const measureBackfill = async ({ serverUrl, events, rounds, log }: Options): Promise<Comparison[]> => {
+export const measureBackfill = async ({ serverUrl, events, rounds, log }: Options): Promise<Case[]> => {
   const runs: Record<App, Run[]> = { ours: [], baseline: [] };
   for (let round = 1; round <= rounds; round++) {
     // In turns, and each first as often: what else the machine does meets both.
@@ -57,31 +57,39 @@ export const measureBackfill = async ({ serverUrl, events, rounds, log }: Option
     }
   }
 
-  const speed = (app: App) => median(runs[app].map(({ eventsPerSecond }) => eventsPerSecond));
+  const medianOf = (app: App, figure: "eventsPerSecond" | "cpuMsPerEvent" | "postgresCpuMsPerEvent") =>
+    median(runs[app].map((run) => run[figure]));
   const memory = (app: App) => Math.max(...runs[app].map((run) => run.peakMemory));
-  const speedRatio = speed("ours") / speed("baseline");
-  return [
-    {
-      name: `backfill: ${events} registry events from a local RPC`,
-      baseline: "the same Ponder app with empty handlers",
-      unit: "events/s",
-      ours: speed("ours"),
-      theirs: speed("baseline"),
-      ratio: speedRatio,
-      target: { atLeast: LEAST_RATIO },
-      isMet: speedRatio >= LEAST_RATIO,
-      details: runs,
+  const describe = (app: App): Pick<Case, "figures" | "remark"> => ({
+    figures: {
+      apiMicroseconds: medianOf(app, "cpuMsPerEvent") * 1000,
+      postgresMicroseconds: medianOf(app, "postgresCpuMsPerEvent") * 1000,
+      memoryMegabytes: memory(app) / 2 ** 20,
     },
+    remark: `${Math.round(medianOf(app, "eventsPerSecond")).toLocaleString("en")} events/s; µs are the indexer's, for each event`,
+  });
+  const amount = `${events.toLocaleString("en")} events`;
+  return [
+    { name: `backfill of ${amount}, empty handlers`, ...describe("baseline"), comparisons: [] },
     {
-      name: `backfill: most memory of the indexer over ${events} events`,
-      baseline: "2 GB",
-      unit: "bytes",
-      ours: memory("ours"),
-      theirs: MOST_MEMORY,
-      ratio: memory("ours") / MOST_MEMORY,
-      target: { atMost: 1 },
-      isMet: memory("ours") <= MOST_MEMORY,
-      details: { emptyHandlers: memory("baseline") },
+      name: `backfill of ${amount}`,
+      ...describe("ours"),
+      comparisons: [
+        compare({
+          baseline: "empty handlers",
+          unit: "events/s",
+          ours: medianOf("ours", "eventsPerSecond"),
+          theirs: medianOf("baseline", "eventsPerSecond"),
+          target: { atLeast: LEAST_RATIO },
+        }),
+        compare({
+          baseline: "2 GB",
+          unit: "peak memory",
+          ours: memory("ours"),
+          theirs: MOST_MEMORY,
+          target: { atMost: 1 },
+        }),
+      ],
     },
   ];
 };
@@ -197,22 +205,3 @@ const untilReady = async (client: pg.Client, ponder: Child, log: Log): Promise<v
     reportAt = Date.now() + PROGRESS_MS;
   }
 };
-
-const median = (numbers: readonly number[]): number => {
-  const sorted = numbers.toSorted((a, b) => a - b);
-  const middle = sorted.length / 2;
-  const values = sorted.slice(Math.ceil(middle) - 1, Math.floor(middle) + 1);
-  return values.reduce((sum, value) => sum + value, 0) / values.length;
-};
-
-await runAlone(import.meta.url, (serverUrl) => {
-  const { values } = parseArgs({
-    options: { events: { type: "string", default: "50000" }, rounds: { type: "string", default: "1" } },
-  });
-  return measureBackfill({
-    serverUrl,
-    events: Number(values.events),
-    rounds: Number(values.rounds),
-    log: console.error,
-  });
-});

@@ -38,3 +38,9 @@ export const serverCpuSeconds = (backend: number): number => {
   }
   return ticks / TICKS_PER_SECOND;
 };
+
+/** The memory that a process has now, in bytes. */
+export const memory = (pid: number): number => {
+  const kilobytes = /^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1];
+  return Number(kilobytes) * 1024;
+};

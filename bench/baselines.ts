@@ -1,0 +1,86 @@
+import { parseArgs } from "node:util";
+import { serve } from "@hono/node-server";
+import { drizzle } from "drizzle-orm/node-postgres";
+import { Hono } from "hono";
+import pg from "pg";
+import { and, asc, eq, gte, ne } from "ponder";
+import { type Address, getAddress, zeroAddress, zeroHash } from "viem";
+import { delegationV2 } from "../ponder.schema.ts";
+
+// What the service is measured beside: plain Hono routes, each as a person would write it who has no
+// reason to think about speed.
+//
+//   node --import tsx bench/baselines.ts --port 9000 --database-url postgres://… --schema registry_…
+
+const { values: options } = parseArgs({
+  options: { port: { type: "string" }, "database-url": { type: "string" }, schema: { type: "string" } },
+});
+const { port, schema } = options;
+const databaseUrl = options["database-url"];
+if (!port || !databaseUrl || !schema) throw new Error("Needs --port, --database-url and --schema.");
+
+const CHAIN_ID = 1;
+
+const pool = new pg.Pool({ connectionString: databaseUrl, max: 8, options: `-c search_path=${schema}` });
+const db = drizzle(pool, { casing: "snake_case" });
+
+const app = new Hono();
+
+/** No database at all. */
+app.get("/bare", (c) => c.json(true));
+
+const CHECK = `
+  select 1 from delegation_v2
+  where chain_id = $1 and vault = $2 and delegate = $3 and type = 'ALL' and contract = $4 and token_id = 0 and rights = $5`;
+
+/** The v2 check of an entire wallet, by primary key: a statement for each request. */
+app.get("/query", async (c) => {
+  const { to, from } = c.req.query();
+  const { rows } = await pool.query({
+    name: "check",
+    text: CHECK,
+    values: [CHAIN_ID, from?.toLowerCase(), to?.toLowerCase(), zeroAddress, zeroHash],
+  });
+  return c.json(rows.length > 0);
+});
+
+const LISTED = {
+  type: delegationV2.type,
+  vault: delegationV2.vault,
+  delegate: delegationV2.delegate,
+  contract: delegationV2.contract,
+  tokenId: delegationV2.tokenId,
+};
+
+/** A wallet's v2 list as the service's, with numbers as texts: through drizzle's rows and JSON.stringify. */
+app.get("/list-drizzle/:wallet", async (c) => {
+  const wallet = c.req.param("wallet").toLowerCase() as Address;
+  // The indexes for lists serve only statements that say this: see ponder.schema.ts.
+  const onChain = and(eq(delegationV2.chainId, CHAIN_ID), gte(delegationV2.blockNumber, 0n));
+  const oldestFirst = [asc(delegationV2.blockNumber), asc(delegationV2.logIndex)];
+  const [incoming, outgoing] = await Promise.all([
+    db
+      .select(LISTED)
+      .from(delegationV2)
+      .where(and(onChain, eq(delegationV2.delegate, wallet)))
+      .orderBy(...oldestFirst),
+    db
+      .select(LISTED)
+      .from(delegationV2)
+      .where(and(onChain, eq(delegationV2.vault, wallet), ne(delegationV2.delegate, wallet)))
+      .orderBy(...oldestFirst),
+  ]);
+  const list = [...incoming, ...outgoing].map(({ type, vault, delegate, contract, tokenId }) => ({
+    type: type === "ALL" || type === "CONTRACT" ? type : "TOKEN",
+    from: getAddress(vault),
+    to: getAddress(delegate),
+    contract: type === "ALL" ? null : getAddress(contract),
+    tokenId: type === "ERC721" || type === "ERC1155" ? tokenId : null,
+  }));
+  const json = JSON.stringify(list, (_, value) => (typeof value === "bigint" ? String(value) : value));
+  return c.body(json, 200, { "Content-Type": "application/json" });
+});
+
+serve({ fetch: app.fetch, port: Number(port), hostname: "127.0.0.1" }, () => {
+  console.log(`Listening on http://127.0.0.1:${port}`);
+});
