@@ -12,6 +12,9 @@ import type { RegistryVersion } from "./registry/networks.ts";
  */
 const forListsOnly = sql`block_number >= 0`;
 
+/** The same for a wallet's outgoing list, where delegations to itself are left out: any number of them costs nothing. */
+const forOutgoingLists = sql`block_number >= 0 and vault <> delegate`;
+
 /** The log: one row for each delegation that an event switched on, re-amounted or switched off. */
 export const delegationChange = onchainTable(
   "delegation_change",
@@ -65,7 +68,7 @@ export const delegationV1 = onchainTable(
     pk: primaryKey({
       columns: [table.chainId, table.vault, table.delegate, table.type, table.contract, table.tokenId],
     }),
-    byVault: index().on(table.chainId, table.vault, table.blockNumber, table.logIndex).where(forListsOnly),
+    byVault: index().on(table.chainId, table.vault, table.blockNumber, table.logIndex).where(forOutgoingLists),
     byDelegate: index().on(table.chainId, table.delegate, table.blockNumber, table.logIndex).where(forListsOnly),
   }),
 );
@@ -94,7 +97,7 @@ export const delegationV2 = onchainTable(
     pk: primaryKey({
       columns: [table.chainId, table.vault, table.delegate, table.type, table.contract, table.tokenId, table.rights],
     }),
-    byVault: index().on(table.chainId, table.vault, table.blockNumber, table.logIndex).where(forListsOnly),
+    byVault: index().on(table.chainId, table.vault, table.blockNumber, table.logIndex).where(forOutgoingLists),
     byDelegate: index().on(table.chainId, table.delegate, table.blockNumber, table.logIndex).where(forListsOnly),
   }),
 );

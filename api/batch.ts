@@ -1,4 +1,5 @@
 import { overloaded } from "./database.ts";
+import { Problem } from "./problem.ts";
 import { within } from "./within.ts";
 
 /** A batch that takes longer than this, which is many times what is usual, does not keep the next one waiting, */
@@ -13,18 +14,21 @@ const LONGEST_QUEUE = 10_000;
 const PATIENCE_MS = 300;
 /** Questions of a batch that are asked again at the same time: one that is slow holds up no other. */
 const LANES = 2;
-/** When this many questions of a batch have failed alone, it is not they that are the trouble. */
-const MOST_FAILURES = 2;
+/** When this many questions of a batch have failed alone, and none was answered, it is not they that are the trouble. */
+const MOST_FAILURES = 3;
+/** A question that has waited this long is given up. */
+const LONGEST_WAIT_MS = 1_400;
 
 type Waiting<Question, Answer> = {
   question: Question;
+  askedAt: number;
   resolve: (answer: Answer) => void;
   reject: (error: unknown) => void;
 };
 
 /**
- * Group commit for reads: questions that arrive together, in one turn of the event loop or while others
- * are under way, go together in one statement. No wait when idle, few statements when busy.
+ * Group commit for reads: a question that comes alone is asked at once; those that arrive together, in one
+ * turn of the event loop or while others are under way, go together. No wait when idle, few statements when busy.
  *
  * Those of a batch that fails, or takes too long, are asked again one by one: none pays for another's trouble.
  */
@@ -32,6 +36,8 @@ export class Batch<Question, Answer> {
   readonly #ask: (questions: readonly Question[]) => Promise<readonly Answer[]>;
   #waiting: Waiting<Question, Answer>[] = [];
   #underWay = 0;
+  /** Whether questions come one at a time: then there is nothing to wait for. */
+  #isQuiet = true;
   /** The batch that keeps the next one waiting. */
   #holding: readonly Waiting<Question, Answer>[] | null = null;
   #timer: NodeJS.Timeout | undefined;
@@ -46,9 +52,11 @@ export class Batch<Question, Answer> {
         reject(overloaded("Too many requests are waiting for an answer. Try again in a moment."));
         return;
       }
+      this.#waiting.push({ question, askedAt: performance.now(), resolve, reject });
+      if (this.#waiting.length > 1) return;
+      if (this.#isQuiet && this.#underWay === 0) this.#askNext();
       // When all that has arrived by now has been read.
-      if (this.#waiting.length === 0) setImmediate(() => this.#askNext());
-      this.#waiting.push({ question, resolve, reject });
+      else setImmediate(() => this.#askNext());
     });
   }
 
@@ -59,13 +67,17 @@ export class Batch<Question, Answer> {
       this.#timer ??= setTimeout(() => this.#letGo(holding), HOLD_UP_MS);
       return;
     }
-    const batch = this.#waiting.splice(0, LARGEST_BATCH);
+    const batch = this.#waiting.splice(0, LARGEST_BATCH).filter((waiting) => !giveUpIfLate(waiting));
+    this.#isQuiet = batch.length === 1 && this.#waiting.length === 0;
     this.#underWay++;
     this.#holding = batch;
     this.#settle(batch).finally(() => {
       this.#underWay--;
+      if (this.#waiting.length > 0) this.#isQuiet = false;
       this.#letGo(batch);
     });
+    // Those that are left wait for this one, but not for long.
+    this.#askNext();
   }
 
   #letGo(batch: readonly Waiting<Question, Answer>[]): void {
@@ -78,30 +90,45 @@ export class Batch<Question, Answer> {
   }
 
   async #settle(batch: readonly Waiting<Question, Answer>[]): Promise<void> {
+    const asking = this.#askTogether(batch);
     try {
-      const asking = this.#askTogether(batch);
-      const answers = await (batch.length === 1 ? asking : within(PATIENCE_MS, asking, tooSlow));
-      for (const [index, answer] of answers.entries()) batch[index]?.resolve(answer);
+      await (batch.length > 1 ? within(PATIENCE_MS, asking, tooSlow) : asking);
     } catch (error) {
-      if (batch.length === 1) batch[0]?.reject(error);
-      else await this.#settleOneByOne(batch);
+      if (batch.length > 1) await this.#settleOneByOne(batch, asking);
+      else for (const { reject } of batch) reject(error);
     }
   }
 
-  async #askTogether(batch: readonly Waiting<Question, Answer>[]): Promise<readonly Answer[]> {
+  async #askTogether(batch: readonly Waiting<Question, Answer>[]): Promise<void> {
+    if (batch.length === 0) return;
     const answers = await this.#ask(batch.map(({ question }) => question));
     if (answers.length !== batch.length) throw new Error(`${answers.length} answers to ${batch.length} questions.`);
-    return answers;
+    for (const [index, answer] of answers.entries()) batch[index]?.resolve(answer);
   }
 
-  async #settleOneByOne(batch: readonly Waiting<Question, Answer>[]): Promise<void> {
+  /** @param asking - the answers to all of them, which may yet come: then nobody need ask again */
+  async #settleOneByOne(batch: readonly Waiting<Question, Answer>[], asking: Promise<void>): Promise<void> {
     const left = batch.values();
+    let isAnswered = false;
+    let hasAnswered = false;
     const failures: unknown[] = [];
+    asking.then(
+      () => {
+        isAnswered = true;
+      },
+      () => {},
+    );
     const askOneByOne = async () => {
       for (const waiting of left) {
+        if (isAnswered) return;
+        if (giveUpIfLate(waiting)) continue;
+        if (failures.length >= MOST_FAILURES && !hasAnswered) {
+          waiting.reject(failures[0] instanceof Problem ? failures[0] : overloaded("Nothing can be looked up now."));
+          continue;
+        }
         try {
-          if (failures.length >= MOST_FAILURES) throw failures[0];
-          for (const answer of await this.#askTogether([waiting])) waiting.resolve(answer);
+          await this.#askTogether([waiting]);
+          hasAnswered = true;
         } catch (error) {
           failures.push(error);
           waiting.reject(error);
@@ -113,3 +140,10 @@ export class Batch<Question, Answer> {
 }
 
 const tooSlow = () => new Error("The batch took too long.");
+
+/** Rejects a question that has waited so long that nobody is to wait for its answer, too. */
+const giveUpIfLate = <Question, Answer>({ askedAt, reject }: Waiting<Question, Answer>): boolean => {
+  const isLate = performance.now() > askedAt + LONGEST_WAIT_MS;
+  if (isLate) reject(overloaded("The answer took too long to find. Try again in a moment."));
+  return isLate;
+};

@@ -17,8 +17,8 @@ const FULL = {
   few: 10_000,
   many: 5_000_000,
   rounds: 5,
-  ms: 3_000,
-  warmUpMs: 4_000,
+  ms: 2_000,
+  warmUpMs: 3_000,
   events: 1_000_000,
   samples: 40,
 };

@@ -48,7 +48,7 @@ const half = (
   const rights = version === "v2" ? "rights, amount" : "'' as rights, 0 as amount";
   const details = hasDetails ? `, ${rights}, block_timestamp, transaction_hash` : "";
   // A delegation to itself is listed once, as incoming.
-  const condition = direction === 0 ? "" : `and delegate <> ${wallet}`;
+  const condition = direction === 0 ? "" : "and vault <> delegate";
   return `
     (select ${direction} as direction, block_number, log_index, type, ${other} as other, contract, token_id ${details}
      from "${schema}".delegation_${version}
@@ -164,7 +164,7 @@ export class ShortLists {
   }
 
   async #readAll(name: string, text: string, questions: readonly ListQuestion[]): Promise<(Page | null)[]> {
-    const rows = await this.#database.queryTexts({
+    const rows = await this.#database.queryList({
       name,
       text,
       values: [

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from "node:timers/promises";
 import { expect, test } from "vitest";
 import { Batch } from "../../api/batch.ts";
 import { createSampleDatabase, FRESH_FOR_A_DAY, FRIEND, GUEST, HOT, startApi, VAULT } from "../support/api.ts";
@@ -71,7 +72,7 @@ for (const { kind, poisoned, mate, answer } of KINDS) {
   });
 }
 
-test("questions that arrive together go together, and those that arrive meanwhile go together next; one that is slow holds up none", async () => {
+test("a question that comes alone is asked at once, those that arrive together go together, those that arrive meanwhile go together next; one that is slow holds up none", async () => {
   const batches: number[][] = [];
   const open: (() => void)[] = [];
   const batch = new Batch<number, string>(async (questions) => {
@@ -81,20 +82,21 @@ test("questions that arrive together go together, and those that arrive meanwhil
   });
   const turn = () => new Promise((resolve) => setImmediate(resolve));
 
+  const alone = batch.answer(0);
+  expect(batches).toEqual([[0]]);
   const first = [1, 2, 3].map((question) => batch.answer(question));
+  open.shift()?.();
+  expect(await alone).toBe("answer 0");
   await turn();
   const second = [4].map((question) => batch.answer(question));
   await turn();
   second.push(...[5, 6].map((question) => batch.answer(question)));
   await turn();
-  expect(batches).toEqual([[1, 2, 3]]);
+  expect(batches).toEqual([[0], [1, 2, 3]]);
   open.shift()?.();
   expect(await Promise.all(first)).toEqual(["answer 1", "answer 2", "answer 3"]);
   await turn();
-  expect(batches).toEqual([
-    [1, 2, 3],
-    [4, 5, 6],
-  ]);
+  expect(batches).toEqual([[0], [1, 2, 3], [4, 5, 6]]);
 
   const third = batch.answer(7);
   await expect.poll(() => batches.at(-1)).toEqual([7]);
@@ -112,6 +114,61 @@ test("while nothing is answered, a batch is not asked again question by question
   });
   const outcomes = await Promise.allSettled(Array.from({ length: 30 }, (_, question) => batch.answer(question)));
   expect(outcomes.every(({ status }) => status === "rejected")).toBe(true);
-  // All together, and a few alone.
-  expect(statements).toBeLessThanOrEqual(4);
+  // The first, all others together, and a few of them alone.
+  expect(statements).toBeLessThanOrEqual(6);
+});
+
+/** Answers after so long, or as it is told. */
+const slowly = (statements: number[][], msOf: (questions: readonly number[]) => number) =>
+  new Batch<number, string>(async (questions) => {
+    statements.push([...questions]);
+    await sleep(msOf(questions));
+    if (questions.includes(POISON)) throw new Error("This cannot be answered.");
+    return questions.map((question) => `answer ${question}`);
+  });
+const POISON = -1;
+const numbers = (count: number) => Array.from({ length: count }, (_, number) => number);
+
+test("while everything is slow, nothing is asked twice that is answered after all", async () => {
+  const statements: number[][] = [];
+  const batch = slowly(statements, () => 400);
+  const startedAt = performance.now();
+  const answers = await Promise.all(numbers(64).map((question) => batch.answer(question)));
+  expect(answers).toEqual(numbers(64).map((question) => `answer ${question}`));
+  expect(performance.now() - startedAt).toBeLessThan(1_300);
+  expect(statements.length).toBeLessThan(15);
+});
+
+test("questions that a batch has no room for do not wait for it when it is slow", async () => {
+  const statements: number[][] = [];
+  const batch = slowly(statements, (questions) => (questions.includes(5) ? 1_000 : 1));
+  const answeredAt = new Map<number, number>();
+  const startedAt = performance.now();
+  await Promise.all(
+    numbers(100).map(async (question) => {
+      await batch.answer(question);
+      answeredAt.set(question, performance.now() - startedAt);
+    }),
+  );
+  for (const question of numbers(100).slice(50)) expect(answeredAt.get(question)).toBeLessThan(250);
+});
+
+test("several that fail, slowly, in one batch: all others are answered", async () => {
+  const batch = slowly([], (questions) => (questions.includes(POISON) ? 700 : 1));
+  const poisoned = [POISON, POISON].map((question) => batch.answer(question).catch(() => "refused"));
+  const others = numbers(25).map((question) => batch.answer(question));
+  expect(await Promise.all(others)).toEqual(numbers(25).map((question) => `answer ${question}`));
+  expect(await Promise.all(poisoned)).toEqual(["refused", "refused"]);
+});
+
+test("a question that has waited too long is given up, and told so", async () => {
+  const batch = slowly([], () => 3_000);
+  const startedAt = performance.now();
+  const outcomes = await Promise.allSettled(numbers(300).map((question) => batch.answer(question)));
+  const refused = outcomes.filter(({ status }) => status === "rejected");
+  expect(refused.length).toBeGreaterThan(150);
+  for (const { reason } of refused as PromiseRejectedResult[]) {
+    expect(reason).toMatchObject({ problem: "overloaded" });
+  }
+  expect(performance.now() - startedAt).toBeLessThan(7_000);
 });

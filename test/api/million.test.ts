@@ -66,6 +66,10 @@ test.for([
     expect(plan, name).toMatch(/Index (Only )?Scan using \S+ on delegation_v/);
     // A check goes by the whole key: not by all delegations of a wallet.
     if (!name.includes("list")) expect(plan, name).not.toMatch(/Scan using \S*(log_index)\S* on delegation_v/);
+    // A list by the indexes that are for it: of what comes in, and of what goes out and not back to the wallet itself.
+    for (const end of name.includes("list") ? ["vault", "delegate"] : []) {
+      expect(plan, name).toMatch(new RegExp(`Scan using \\S*_${end}_block_number_log_index\\S* on delegation_v`));
+    }
     await client.query("deallocate asked");
   }
   for (const [text, value] of [[CHAINS.text, "array['registry']"], [blocksOf("registry").text]]) {
