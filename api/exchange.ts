@@ -2,7 +2,6 @@ import { randomBytes } from "node:crypto";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { HttpBindings } from "@hono/node-server";
 import type { Context } from "hono";
-import { EXPOSED_HEADERS } from "./middleware/preflight.ts";
 
 /** A request on its way, and what its answer will say whatever it is. */
 export type Exchange = {
@@ -51,6 +50,18 @@ export const openExchange = (context: Context<Env>, route: string): Exchange => 
     rateLimit: null,
   };
 };
+
+/** What a page of another origin may read of an answer. */
+const EXPOSED_HEADERS = [
+  "X-Indexed-Block",
+  "X-Indexed-Block-Timestamp",
+  "X-Finalized-Block",
+  "RateLimit-Policy",
+  "RateLimit",
+  "Retry-After",
+  "Link",
+  "X-Request-Id",
+].join();
 
 /**
  * The answer to a request. Its headers are a plain object from one literal: the server writes that as it

@@ -38,20 +38,20 @@ export const measureHttp = async (plan: HttpPlan): Promise<Case[]> => {
   const rounds = await Rounds.open(databaseUrl);
   try {
     const api = await stage.startApi(databaseUrl, OUT_OF_REACH);
-    const baselines = await stage.startBaselines(databaseUrl);
     const ponder = await stage.startPonder(databaseUrl);
     const key = await createKey(databaseUrl);
 
-    const bare = bareOf(baselines);
-    const query = queryOf(baselines, size);
+    // Each baseline in a process of its own: beside other routes, Node makes slower code of it.
+    const bare = bareOf(await stage.startBaselines(databaseUrl));
+    const query = queryOf(await stage.startBaselines(databaseUrl), size);
     const checks = ALL_CHECKS.map((kind) => checkOf(api, kind, size, key));
     const ponderChecks = ALL_CHECKS.map((kind) => ponderCheckOf(ponder, kind, size));
     const shortList = shortListOf(api, size, key);
     const longList = longListOf(api, size, (wallet) => `/registry/v2/${wallet}?numbers=string`, { "X-API-KEY": key });
-    const drizzle = longListOf(baselines, size, (wallet) => `/list-drizzle/${wallet}`);
+    const drizzle = longListOf(await stage.startBaselines(databaseUrl), size, (wallet) => `/list-drizzle/${wallet}`);
 
     log("Warming up");
-    for (const subject of [...checks, shortList, longList]) await rounds.warmUp(subject, warmUpMs / 2);
+    for (const subject of [...checks, shortList, longList]) await rounds.warmUp(subject, warmUpMs);
     for (const subject of [bare, query, drizzle]) await rounds.warmUp(subject, warmUpMs);
     for (const subject of ponderChecks) await rounds.warmUp(subject, warmUpMs / 4);
 
@@ -207,7 +207,7 @@ export const measureGrowth = async (
     };
     const before = await subjects(few);
     const after = await subjects(many);
-    for (const subject of [...before, ...after]) await rounds.warmUp(subject, warmUpMs / 2);
+    for (const subject of [...before, ...after]) await rounds.warmUp(subject, warmUpMs / 4);
     const measured = await rounds.measure([...before, ...after], { connections: 1, ms: ms / 2, rounds: count });
     return after.map((subject, index) => {
       const figures = of(measured, subject);

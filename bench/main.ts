@@ -16,7 +16,7 @@ const FULL = {
   delegations: 1_000_000,
   few: 10_000,
   many: 5_000_000,
-  rounds: 5,
+  rounds: 3,
   ms: 2_000,
   warmUpMs: 3_000,
   events: 1_000_000,
@@ -27,10 +27,10 @@ const QUICK: typeof FULL = {
   few: 10_000,
   many: 100_000,
   rounds: 3,
-  ms: 600,
-  warmUpMs: 1_500,
-  events: 20_000,
-  samples: 6,
+  ms: 300,
+  warmUpMs: 1_000,
+  events: 10_000,
+  samples: 4,
 };
 const PARTS = ["http", "growth", "backfill", "live"] as const;
 

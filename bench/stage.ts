@@ -60,7 +60,7 @@ export class Stage {
     const port = await findFreePort();
     const schema = await schemaOf(databaseUrl);
     const args = ["--port", String(port), "--database-url", databaseUrl, "--schema", schema];
-    const child = startNode(BASELINES, args, { output: logFile("baselines"), env: process.env });
+    const child = startNode(BASELINES, args, { output: logFile(`baselines-${port}`), env: process.env });
     this.#stops.push(child.stop);
     await untilUp(`http://127.0.0.1:${port}/bare`);
     return { pid: child.pid, port };

@@ -1,17 +1,5 @@
 import { type Middleware, respond } from "../exchange.ts";
 
-/** What a page of another origin may read of an answer. */
-export const EXPOSED_HEADERS = [
-  "X-Indexed-Block",
-  "X-Indexed-Block-Timestamp",
-  "X-Finalized-Block",
-  "RateLimit-Policy",
-  "RateLimit",
-  "Retry-After",
-  "Link",
-  "X-Request-Id",
-].join();
-
 const PREFLIGHT_HEADERS = {
   "Access-Control-Allow-Methods": "GET,HEAD,OPTIONS",
   "Access-Control-Allow-Headers": "X-API-KEY",

