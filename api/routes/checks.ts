@@ -38,6 +38,23 @@ type Definition<Values> = {
   example?: number;
 };
 
+/** What a check asks. What it does not ask about is zero; from one literal, as every request makes one. */
+const questionOf = ({
+  chainId,
+  vault,
+  delegate,
+  contract = NO_CONTRACT,
+  tokenId = `${NO_TOKEN}`,
+  rights = FULL_RIGHTS,
+}: Pick<Question, "chainId" | "vault" | "delegate"> & Partial<Question>): Question => ({
+  chainId,
+  vault,
+  delegate,
+  contract,
+  tokenId,
+  rights,
+});
+
 /** The eight checks. */
 export const addChecks = (routes: Routes, { database, shards }: Omit<Source, "log">): void => {
   const checks = new DelegationChecks(database);
@@ -85,14 +102,7 @@ export const addChecks = (routes: Routes, { database, shards }: Omit<Source, "lo
     summary: "May it act for the whole wallet?",
     description: "True if the delegate may act for the entire vault.",
     parameters: { ...v1Wallets, chainId },
-    question: ({ chainId, delegate, vault }) => ({
-      chainId,
-      vault,
-      delegate,
-      contract: NO_CONTRACT,
-      tokenId: `${NO_TOKEN}`,
-      rights: FULL_RIGHTS,
-    }),
+    question: (values) => questionOf(values),
   });
   add({
     version: "v1",
@@ -100,14 +110,7 @@ export const addChecks = (routes: Routes, { database, shards }: Omit<Source, "lo
     summary: "May it act for a contract?",
     description: "True if the delegate may act for this contract, or for the entire vault.",
     parameters: { ...v1Wallets, contract, chainId },
-    question: ({ chainId, delegate, vault, contract }) => ({
-      chainId,
-      vault,
-      delegate,
-      contract,
-      tokenId: `${NO_TOKEN}`,
-      rights: FULL_RIGHTS,
-    }),
+    question: (values) => questionOf(values),
   });
   add({
     version: "v1",
@@ -115,14 +118,7 @@ export const addChecks = (routes: Routes, { database, shards }: Omit<Source, "lo
     summary: "May it act for a token?",
     description: "True if the delegate may act for this token, for its contract, or for the entire vault.",
     parameters: { ...v1Wallets, contract, tokenId, chainId },
-    question: ({ chainId, delegate, vault, contract, tokenId }) => ({
-      chainId,
-      vault,
-      delegate,
-      contract,
-      tokenId,
-      rights: FULL_RIGHTS,
-    }),
+    question: (values) => questionOf(values),
   });
 
   add({
@@ -131,14 +127,7 @@ export const addChecks = (routes: Routes, { database, shards }: Omit<Source, "lo
     summary: "May it act for the whole wallet?",
     description: "True if `to` may act for the entire wallet `from`.",
     parameters: { ...v2Wallets, rights, chainId },
-    question: ({ chainId, to, from, rights }) => ({
-      chainId,
-      vault: from,
-      delegate: to,
-      contract: NO_CONTRACT,
-      tokenId: `${NO_TOKEN}`,
-      rights,
-    }),
+    question: ({ chainId, to, from, rights }) => questionOf({ vault: from, delegate: to, chainId, rights }),
   });
   add({
     version: "v2",
@@ -146,14 +135,8 @@ export const addChecks = (routes: Routes, { database, shards }: Omit<Source, "lo
     summary: "May it act for a contract?",
     description: "True if `to` may act for this contract, or for the entire wallet `from`.",
     parameters: { ...v2Wallets, contract, rights, chainId },
-    question: ({ chainId, to, from, contract, rights }) => ({
-      chainId,
-      vault: from,
-      delegate: to,
-      contract,
-      tokenId: `${NO_TOKEN}`,
-      rights,
-    }),
+    question: ({ chainId, to, from, contract, rights }) =>
+      questionOf({ vault: from, delegate: to, chainId, contract, rights }),
   });
   add({
     version: "v2",
@@ -161,14 +144,7 @@ export const addChecks = (routes: Routes, { database, shards }: Omit<Source, "lo
     summary: "May it act for a token?",
     description: "True if the delegate may act for this ERC721 token, for its contract, or for the entire wallet.",
     parameters: { ...v2TokenWallets, contract, tokenId, rights, chainId },
-    question: ({ chainId, delegate, vault, contract, tokenId, rights }) => ({
-      chainId,
-      vault,
-      delegate,
-      contract,
-      tokenId,
-      rights,
-    }),
+    question: (values) => questionOf(values),
   });
   add({
     version: "v2",
@@ -177,14 +153,7 @@ export const addChecks = (routes: Routes, { database, shards }: Omit<Source, "lo
     description:
       "The delegated balance of this token: 2^256-1 if the delegate may act for its contract or for the entire wallet, 0 if there is no delegation.",
     parameters: { ...v2BalanceWallets, contract, tokenId: withExample(tokenId, "7"), rights, chainId, numbers },
-    question: ({ chainId, delegate, vault, contract, tokenId, rights }) => ({
-      chainId,
-      vault,
-      delegate,
-      contract,
-      tokenId,
-      rights,
-    }),
+    question: (values) => questionOf(values),
     example: 5,
   });
   add({
@@ -200,14 +169,7 @@ export const addChecks = (routes: Routes, { database, shards }: Omit<Source, "lo
       chainId,
       numbers,
     },
-    question: ({ chainId, delegate, vault, contract, rights }) => ({
-      chainId,
-      vault,
-      delegate,
-      contract,
-      tokenId: `${NO_TOKEN}`,
-      rights,
-    }),
+    question: (values) => questionOf(values),
     example: 250000,
   });
 };
