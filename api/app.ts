@@ -1,58 +1,46 @@
-import { OpenAPIHono } from "@hono/zod-openapi";
-import type { Context } from "hono";
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { OpenAPIRegistry } from "@asteasolutions/zod-to-openapi";
 import type { Logger } from "pino";
 import type { Source } from "./answering.ts";
-import { type Env, type Exchange, type Handler, openExchange, respond, UNKNOWN_ROUTE } from "./exchange.ts";
+import { type Exchange, type Handler, openExchange, type Reply, respond, send, UNKNOWN_ROUTE } from "./exchange.ts";
 import type { Log } from "./log.ts";
 import { type Admission, admit } from "./middleware/admit.ts";
 import { preflight } from "./middleware/preflight.ts";
 import { refuseEarly } from "./middleware/refuse-early.ts";
 import { describeService } from "./openapi.ts";
 import { PathRouter } from "./path-router.ts";
-import { Problem, problemDocument } from "./problem.ts";
+import { notHttp, Problem, problemDocument } from "./problem.ts";
 import { createRequestLog } from "./request-log.ts";
+import { readPath } from "./request-target.ts";
 import { addChecks } from "./routes/checks.ts";
 import { addHealth, type Build } from "./routes/health.ts";
 import { addLists } from "./routes/lists.ts";
 import { addReference } from "./routes/reference.ts";
 import type { Routes } from "./routes/routes.ts";
 
+type Route = { pattern: string; answer: Handler };
+
 /** The whole service, apart from the server that it runs on. */
 export const createApp = (source: Omit<Source, "log">, admission: Admission, build: Build, { log, addLine }: Log) => {
-  // A slash at the end makes no difference.
-  const app = new OpenAPIHono<Env>({ strict: false, router: new PathRouter() });
+  const registry = new OpenAPIRegistry();
+  const router = new PathRouter<Route>();
   const note = createRequestLog({ log, addLine });
   const admitted = admit(admission);
 
-  // Middleware is put around a handler here, once. Hono's own is put together anew for each request, and
-  // makes promises where there is nothing to wait for.
-  const serve = (route: string, isLimited: boolean, handler: Handler) => {
+  /** What a request goes through on its way to a handler, put around that once. */
+  const wrap = (isLimited: boolean, handler: Handler): Handler => {
     const early = refuseEarly(handler);
-    const answer = preflight(isLimited ? admitted(early) : early);
-
-    return (context: Context<Env>): Response | Promise<Response> => {
-      const exchange = openExchange(context, route);
-      try {
-        const response = answer(exchange);
-        if (!(response instanceof Promise)) return note(exchange, response);
-        return response.then(
-          (answered) => note(exchange, answered),
-          (error) => note(exchange, answerError(error, exchange, log)),
-        );
-      } catch (error) {
-        return note(exchange, answerError(error, exchange, log));
-      }
-    };
+    return preflight(isLimited ? admitted(early) : early);
   };
   const routes: Routes = {
-    registry: app.openAPIRegistry,
-    get: (path, handler) => app.get(path, serve(path, isRegistry(path), handler)),
+    registry,
+    get: (pattern, handler) => router.add(pattern, { pattern, answer: wrap(isRegistry(pattern), handler) }),
   };
 
   addChecks(routes, source);
   addLists(routes, { ...source, log });
   addHealth(routes, source.shards, build);
-  const document = describeService(app, build.version);
+  const document = describeService(registry, build.version);
   const json = JSON.stringify(document);
   routes.get("/openapi.json", (exchange) => respond(exchange, 200, json, { "Content-Type": "application/json" }));
   addReference(routes, document);
@@ -60,17 +48,43 @@ export const createApp = (source: Omit<Source, "log">, admission: Admission, bui
   const nothingHere: Handler = () => {
     throw new Problem("not-found", "There is nothing at this path. /docs lists what there is.");
   };
-  const limited = serve(UNKNOWN_ROUTE, true, nothingHere);
-  const unlimited = serve(UNKNOWN_ROUTE, false, nothingHere);
-  app.notFound((context) => (isRegistry(context.req.path) ? limited : unlimited)(context));
-  return { app, document };
+  const unreadable: Handler = () => {
+    throw notHttp();
+  };
+  const unknown = (answer: Handler): Route => ({ pattern: UNKNOWN_ROUTE, answer });
+  const limited = unknown(wrap(true, nothingHere));
+  const unlimited = unknown(wrap(false, nothingHere));
+  const refused = unknown(unreadable);
+
+  const finish = (exchange: Exchange, reply: Reply): void => send(exchange.outgoing, note(exchange, reply));
+  const fail = (exchange: Exchange, error: unknown): void => {
+    // Half an answer is none.
+    if (exchange.outgoing.headersSent) exchange.outgoing.destroy();
+    else finish(exchange, answerError(error, exchange, log));
+  };
+
+  /** Answers a request. Nothing on this way waits that need not: a promise costs more than a refusal. */
+  const answer = (incoming: IncomingMessage, outgoing: ServerResponse): void => {
+    const path = readPath(incoming);
+    const found = path === null ? null : router.find(path);
+    const route = found?.target ?? (path === null ? refused : isRegistry(path) ? limited : unlimited);
+    const exchange = openExchange(incoming, outgoing, path ?? "", route.pattern, found?.varying ?? "");
+    try {
+      const reply = route.answer(exchange);
+      if (!(reply instanceof Promise)) finish(exchange, reply);
+      else reply.then((made) => finish(exchange, made)).catch((error) => fail(exchange, error));
+    } catch (error) {
+      fail(exchange, error);
+    }
+  };
+  return { answer, document };
 };
 
 /** What is limited, also where there is nothing. */
 const isRegistry = (path: string): boolean => path === "/registry" || path.startsWith("/registry/");
 
 /** Whatever is thrown on the way of a request is answered here. */
-const answerError = (error: unknown, exchange: Exchange, log: Logger): Response => {
+const answerError = (error: unknown, exchange: Exchange, log: Logger): Reply => {
   const { status, headers, body } = problemDocument(
     error instanceof Problem ? error : unexpected(error, exchange.requestId, log),
   );

@@ -39,13 +39,13 @@ await runUntilStopped(async (signal) => {
   const metrics = createMetrics(limiter);
   const usage = new KeyUsage(database);
   const admission = { keys: new KeyDirectory(database), usage, limiter, trustedProxies, metrics };
-  const { app } = createApp({ database, shards }, admission, { version, startedAt: new Date() }, { log, addLine });
+  const { answer } = createApp({ database, shards }, admission, { version, startedAt: new Date() }, { log, addLine });
   await Promise.race([keepMigrating(databaseUrl, signal, log), sleep(LONGEST_WAIT_MS, undefined, { ref: false })]);
   await shards.watch(signal, log);
   const onUsageError = (error: unknown) => log.error({ err: error }, "Cannot write down how keys were used");
   usage.watch(signal, onUsageError);
 
-  const server = await startServer(app.fetch, settings.host, settings.port, (error) =>
+  const server = await startServer(answer, settings.host, settings.port, (error) =>
     log.error({ err: error }, "The server has a problem"),
   );
   log.info({ host: settings.host, port: server.port, shards: settings.shards }, "Listening");

@@ -1,4 +1,4 @@
-import type { OpenAPIHono } from "@hono/zod-openapi";
+import { type OpenAPIRegistry, OpenApiGeneratorV31 } from "@asteasolutions/zod-to-openapi";
 
 const DESCRIPTION = `May this hot wallet act for that cold wallet? Delegations in the v1 and v2 registries, on every network that is indexed here.
 
@@ -9,18 +9,15 @@ Without an API key, so many requests are answered in so many seconds for one add
 const KEY_DESCRIPTION =
   "Lifts the rate limit. A key is issued by whoever runs the service; every operation can be used without one.";
 
-/** The OpenAPI document of the routes that an app has by now. */
-export const describeService = (
-  app: Pick<OpenAPIHono, "openAPIRegistry" | "getOpenAPI31Document">,
-  version: string,
-) => {
-  app.openAPIRegistry.registerComponent("securitySchemes", "apiKey", {
+/** The OpenAPI document of what has been registered by now. */
+export const describeService = (registry: OpenAPIRegistry, version: string) => {
+  registry.registerComponent("securitySchemes", "apiKey", {
     type: "apiKey",
     in: "header",
     name: "X-API-KEY",
     description: KEY_DESCRIPTION,
   });
-  return app.getOpenAPI31Document({
+  return new OpenApiGeneratorV31(registry.definitions).generateDocument({
     openapi: "3.1.0",
     info: {
       title: "Delegation registry",

@@ -1,9 +1,10 @@
-import { createRoute, type RouteConfig, z } from "@hono/zod-openapi";
-import type { Exchange } from "./exchange.ts";
+import type { RouteConfig } from "@asteasolutions/zod-to-openapi";
+import type { Exchange, Reply } from "./exchange.ts";
 import type { Parameter, ParametersOf } from "./parameters.ts";
 import { type ParameterError, Problem } from "./problem.ts";
 import { decodeQueryPart, readQueryString } from "./query-string.ts";
 import type { Routes } from "./routes/routes.ts";
+import { z } from "./zod.ts";
 
 /** With or without an API key, which openapi.ts describes. */
 const OPTIONAL_KEY: NonNullable<RouteConfig["security"]> = [{}, { apiKey: [] }];
@@ -28,24 +29,22 @@ export type Operation<Values> = {
 export const addOperation = <Values>(
   routes: Routes,
   operation: Operation<Values>,
-  answer: (values: Values, exchange: Exchange) => Promise<Response>,
+  answer: (values: Values, exchange: Exchange) => Promise<Reply>,
 ): void => {
   const { path, operationId, tag, summary, description, parameters, takesKey, responses } = operation;
-  routes.registry.registerPath(
-    createRoute({
-      method: "get",
-      path,
-      operationId,
-      tags: [tag],
-      summary,
-      description,
-      request: { params: describe(parameters, "path"), query: describe(parameters, "query") },
-      ...(takesKey && { security: OPTIONAL_KEY }),
-      responses,
-    }),
-  );
+  routes.registry.registerPath({
+    method: "get",
+    path,
+    operationId,
+    tags: [tag],
+    summary,
+    description,
+    request: { params: describe(parameters, "path"), query: describe(parameters, "query") },
+    ...(takesKey && { security: OPTIONAL_KEY }),
+    responses,
+  });
   const parse = parser(operation);
-  routes.get(path.replaceAll(/\{(\w+)\}/g, ":$1"), (exchange) => answer(parse(exchange), exchange));
+  routes.get(path, (exchange) => answer(parse(exchange), exchange));
 };
 
 const describe = (parameters: ParametersOf<Record<string, unknown>>, place: Parameter<unknown>["in"]) =>
@@ -70,7 +69,7 @@ const parser = <Values>({ parameters, check }: Operation<Values>): ((exchange: E
     ),
   );
 
-  return ({ context, url }) => {
+  return ({ url, varying }) => {
     const given: (Given[] | undefined)[] = new Array(all.length);
     readQueryString(url, (name, value) => {
       const spelling = decodeQueryPart(name) ?? "";
@@ -86,10 +85,7 @@ const parser = <Values>({ parameters, check }: Operation<Values>): ((exchange: E
     const values: Record<string, unknown> = {};
     for (let index = 0; index < all.length; index++) {
       const [name, parameter] = all[index] as (typeof all)[number];
-      const texts =
-        parameter.in === "path"
-          ? [{ spelling: name, text: context.req.param(name) ?? null }]
-          : (given[index] ?? NOT_GIVEN);
+      const texts = parameter.in === "path" ? [{ spelling: name, text: varying }] : (given[index] ?? NOT_GIVEN);
       const parsed = parseParameter(parameter, texts);
       if ("value" in parsed) values[name] = parsed.value;
       else errors.push({ parameter: spellingOf(name, parameter, texts), message: parsed.error });

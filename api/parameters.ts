@@ -1,7 +1,7 @@
-import { z } from "@hono/zod-openapi";
 import { type Address, type Hex, maxUint256, stringToHex } from "viem";
 import { FULL_RIGHTS } from "../registry/delegation.ts";
 import { type Cursor, parseCursor } from "./cursor.ts";
+import { z } from "./zod.ts";
 
 // What a request may say. Each parameter is written down once: it validates the request and describes
 // itself in the OpenAPI document.

@@ -1,34 +1,25 @@
-import type { Params, Result, Router } from "hono/router";
+const VARYING = /^(.*\/)\{\w+\}$/;
 
-const VARYING = /^(.*\/):(\w+)$/;
+/** What was found at a path, and what stands where its pattern varies. */
+type Match<Target> = { target: Target; varying: string };
 
-/**
- * Routes by maps: of paths that are written out, and of paths whose last part varies. Hono's own choice,
- * one regular expression for all, cannot tell /registry/v2/check/all from /registry/v2/:wallet, and would
- * search a trie for both.
- */
-export class PathRouter<T> implements Router<T> {
-  readonly name = "PathRouter";
-  readonly #fixed = new Map<string, Result<T>>();
-  readonly #varying = new Map<string, { handler: T; name: string }>();
+/** Finds what a path leads to, by maps: of paths that are written out, and of those whose last part varies. */
+export class PathRouter<Target> {
+  readonly #fixed = new Map<string, Match<Target>>();
+  readonly #varying = new Map<string, Target>();
 
-  add(method: string, path: string, handler: T): void {
-    if (method !== "GET") throw new Error(`${method} ${path}: this service only answers GET.`);
-    const [, prefix, name] = VARYING.exec(path) ?? [];
-    if (prefix !== undefined && name !== undefined) this.#varying.set(prefix, { handler, name });
-    else this.#fixed.set(path, found(handler, {}));
+  /** @param pattern - a path, in which {name} stands for a last part that varies */
+  add(pattern: string, target: Target): void {
+    const [, prefix] = VARYING.exec(pattern) ?? [];
+    if (prefix !== undefined) this.#varying.set(prefix, target);
+    else this.#fixed.set(pattern, { target, varying: "" });
   }
 
-  match(method: string, path: string): Result<T> {
-    if (method !== "GET") return NOTHING;
+  find(path: string): Match<Target> | null {
     const fixed = this.#fixed.get(path);
     if (fixed) return fixed;
     const end = path.lastIndexOf("/") + 1;
-    const varying = this.#varying.get(path.slice(0, end));
-    return varying && end < path.length ? found(varying.handler, { [varying.name]: path.slice(end) }) : NOTHING;
+    const target = this.#varying.get(path.slice(0, end));
+    return target !== undefined && end < path.length ? { target, varying: path.slice(end) } : null;
   }
 }
-
-const NOTHING: Result<never> = [[]];
-
-const found = <T>(handler: T, params: Params): Result<T> => [[[handler, params]]];

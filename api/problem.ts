@@ -64,10 +64,9 @@ export const problemDocument = ({ problem, message, extras }: Problem) => {
   return { status, headers, body: JSON.stringify(body) };
 };
 
-export const problemResponse = (problem: Problem): Response => {
-  const { status, headers, body } = problemDocument(problem);
-  return new Response(body, { status, headers });
-};
+/** What was sent is no request that HTTP knows. */
+export const notHttp = (headers: Record<string, string> = {}) =>
+  new Problem("bad-request", "This request cannot be read.", { headers });
 
 /** Nothing is known of a chain, yet: that is neither `false` nor `[]`. */
 export const notIndexed = (detail: string) =>

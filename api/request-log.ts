@@ -1,8 +1,8 @@
-import type { Exchange } from "./exchange.ts";
+import type { Exchange, Reply } from "./exchange.ts";
 import type { Log } from "./log.ts";
 
 /** Takes note of a request and its answer, and hands that on. */
-export type RequestLog = (exchange: Exchange, response: Response) => Response;
+export type RequestLog = (exchange: Exchange, reply: Reply) => Reply;
 
 /**
  * A line for each request. By its route, not its URL: wallets are nobody's business, and people put
@@ -12,8 +12,8 @@ export const createRequestLog = ({ log, addLine }: Log): RequestLog => {
   const isEnabled = log.isLevelEnabled("info");
   const level = log.levels.values.info;
 
-  return ({ requestId, method, route, startedAt }, response) => {
-    const { status } = response;
+  return ({ requestId, method, route, startedAt }, reply) => {
+    const { status } = reply;
     const ms = Math.round((performance.now() - startedAt) * 1000) / 1000;
     if (status >= 500) {
       log.warn({ requestId, method, route, status, ms }, "Request failed");
@@ -23,6 +23,6 @@ export const createRequestLog = ({ log, addLine }: Log): RequestLog => {
         `{"level":${level},"time":${Date.now()},"requestId":"${requestId}","method":"${method}","route":"${route}","status":${status},"ms":${ms},"msg":"Request"}`,
       );
     }
-    return response;
+    return reply;
   };
 };

@@ -1,8 +1,7 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
-import { getRequestListener } from "@hono/node-server";
 import { methodNotAllowed } from "./middleware/refuse-early.ts";
-import { Problem, problemDocument, problemResponse } from "./problem.ts";
+import { notHttp, Problem, problemDocument } from "./problem.ts";
 
 const LARGEST_HEADERS = 8192;
 /** How long what is under way may take when the server is asked to end: less than whoever asks will wait. */
@@ -16,21 +15,13 @@ export type RunningServer = {
   stop: () => Promise<void>;
 };
 
-type Fetch = Parameters<typeof getRequestListener>[0];
-
 /** Serves an app over HTTP. */
 export const startServer = async (
-  fetch: Fetch,
+  answer: (incoming: IncomingMessage, outgoing: ServerResponse) => void,
   host: string,
   port: number,
   onError: (error: Error) => void,
 ): Promise<RunningServer> => {
-  const listener = getRequestListener(fetch, { errorHandler: () => problemResponse(notHttp()) });
-  const answer = (incoming: IncomingMessage, outgoing: ServerResponse) => {
-    // HTTP 1.0 does without, as in old health checks.
-    if (incoming.httpVersion === "1.0") incoming.headers.host ??= "localhost";
-    return listener(incoming, outgoing);
-  };
   const server = createServer(
     {
       maxHeaderSize: LARGEST_HEADERS,
@@ -38,7 +29,7 @@ export const startServer = async (
       requestTimeout: 15_000,
       // Longer than proxies keep an idle connection: it is theirs to close.
       keepAliveTimeout: 75_000,
-      // Node would refuse a request without one with an empty body. The listener refuses it too, with a problem.
+      // Node would refuse a request without one with an empty body. The app refuses it too, with a problem.
       requireHostHeader: false,
     },
     answer,
@@ -93,8 +84,6 @@ const watchConnections = (server: Server) => {
 /** What is refused before the app sees it is for any origin to read, too. */
 const ANY_ORIGIN = { "Access-Control-Allow-Origin": "*" };
 
-const notHttp = () => new Problem("bad-request", "This request cannot be read.", { headers: ANY_ORIGIN });
-
 const whyUnreadable = ({ code }: NodeJS.ErrnoException): Problem => {
   switch (code) {
     case "HPE_HEADER_OVERFLOW":
@@ -104,7 +93,7 @@ const whyUnreadable = ({ code }: NodeJS.ErrnoException): Problem => {
     case "ERR_HTTP_REQUEST_TIMEOUT":
       return new Problem("request-timeout", "The request did not arrive in time.", { headers: ANY_ORIGIN });
     default:
-      return notHttp();
+      return notHttp(ANY_ORIGIN);
   }
 };
 

@@ -1,6 +1,6 @@
 import type { Socket } from "node:net";
 import { overloaded } from "../database.ts";
-import { type Exchange, type Middleware, respond, UNKNOWN_ROUTE } from "../exchange.ts";
+import { type Exchange, type Middleware, type Reply, respond, UNKNOWN_ROUTE } from "../exchange.ts";
 import type { Key, KeyDirectory } from "../keys/key-directory.ts";
 import type { KeyUsage } from "../keys/key-usage.ts";
 import { clientOf, type TrustedProxies } from "../limits/client-address.ts";
@@ -26,13 +26,13 @@ export const admit = ({ keys, usage, limiter, trustedProxies, metrics }: Admissi
   const findClient = clientFinder(trustedProxies);
 
   return (next) => {
-    const admitByKey = (exchange: Exchange, key: Key): Response | Promise<Response> => {
+    const admitByKey = (exchange: Exchange, key: Key): Reply | Promise<Reply> => {
       if (!key.isKnown) return admitByAddress(exchange, key);
       usage.count(key.id);
       metrics.requests.keyed++;
       return next(exchange);
     };
-    const admitByAddress = (exchange: Exchange, key: Key | null): Response | Promise<Response> => {
+    const admitByAddress = (exchange: Exchange, key: Key | null): Reply | Promise<Reply> => {
       const decision = take(limiter, findClient(exchange));
       if (decision instanceof Promise) return decision.then((made) => decide(exchange, key, made));
       return decide(exchange, key, decision);
@@ -41,7 +41,7 @@ export const admit = ({ keys, usage, limiter, trustedProxies, metrics }: Admissi
       exchange: Exchange,
       key: Key | null,
       { isAdmitted, remaining, resetMs }: Decision,
-    ): Response | Promise<Response> => {
+    ): Reply | Promise<Reply> => {
       const seconds = Math.ceil(resetMs / 1000);
       exchange.rateLimit = { policy, state: `"default";r=${remaining};t=${seconds}` };
       if (!isAdmitted) {
@@ -65,8 +65,8 @@ export const admit = ({ keys, usage, limiter, trustedProxies, metrics }: Admissi
   };
 };
 
-const takesKey = ({ route, context }: Exchange): boolean =>
-  (route === UNKNOWN_ROUTE ? context.req.path : route).startsWith("/registry/v2/");
+const takesKey = ({ route, path }: Exchange): boolean =>
+  (route === UNKNOWN_ROUTE ? path : route).startsWith("/registry/v2/");
 
 /** Finds out which client asks: without proxies, once for each connection. */
 const clientFinder = (trustedProxies: TrustedProxies | null) => {

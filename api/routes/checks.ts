@@ -1,4 +1,3 @@
-import { z } from "@hono/zod-openapi";
 import { maxUint256 } from "viem";
 import { FULL_RIGHTS, NO_CONTRACT, NO_TOKEN } from "../../registry/delegation.ts";
 import type { RegistryVersion } from "../../registry/networks.ts";
@@ -18,6 +17,7 @@ import {
   withExample,
 } from "../parameters.ts";
 import { type Check, DelegationChecks, type Question } from "../queries/check-delegation.ts";
+import { z } from "../zod.ts";
 import { answers } from "./responses.ts";
 import type { Routes } from "./routes.ts";
 

@@ -1,8 +1,9 @@
-import { createRoute, type RouteConfig, z } from "@hono/zod-openapi";
+import type { RouteConfig } from "@asteasolutions/zod-to-openapi";
 import { networks } from "../../registry/networks.ts";
-import { type Exchange, respond } from "../exchange.ts";
+import { type Exchange, type Reply, respond } from "../exchange.ts";
 import { notIndexed, Problem } from "../problem.ts";
 import { lagSeconds, type Shards } from "../shards.ts";
+import { z } from "../zod.ts";
 import type { Routes } from "./routes.ts";
 
 const ChainSchema = z
@@ -45,17 +46,15 @@ export const addHealth = (routes: Routes, shards: Shards, build: Build): void =>
     schema: z.ZodType,
     others: RouteConfig["responses"] = {},
   ) =>
-    routes.registry.registerPath(
-      createRoute({
-        method: "get",
-        path,
-        operationId: path.slice(1),
-        tags: ["health"],
-        summary,
-        description,
-        responses: { 200: { description: "As it says.", content: { "application/json": { schema } } }, ...others },
-      }),
-    );
+    routes.registry.registerPath({
+      method: "get",
+      path,
+      operationId: path.slice(1),
+      tags: ["health"],
+      summary,
+      description,
+      responses: { 200: { description: "As it says.", content: { "application/json": { schema } } }, ...others },
+    });
 
   add("/health", "Is the process alive?", "Says nothing of the database.", z.object({ status: z.literal("ok") }));
   routes.get("/health", (exchange) => respondJson(exchange, { status: "ok" }));
@@ -115,5 +114,5 @@ export const addHealth = (routes: Routes, shards: Shards, build: Build): void =>
   });
 };
 
-const respondJson = (exchange: Exchange, content: unknown, headers = {}): Response =>
+const respondJson = (exchange: Exchange, content: unknown, headers = {}): Reply =>
   respond(exchange, 200, JSON.stringify(content), { "Content-Type": "application/json", ...headers });

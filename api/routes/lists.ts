@@ -1,15 +1,15 @@
-import { z } from "@hono/zod-openapi";
 import type { Address } from "viem";
 import type { RegistryVersion } from "../../registry/networks.ts";
 import { answerHeaders, checkChain, type Source } from "../answering.ts";
 import { type Cursor, encodeCursor, isCursorOf } from "../cursor.ts";
 import { type Rendering, renderDelegations } from "../delegation-json.ts";
-import { type Exchange, respond } from "../exchange.ts";
+import { type Exchange, type Reply, respond } from "../exchange.ts";
 import { streamList } from "../list-stream.ts";
 import { addOperation } from "../operation.ts";
 import { chainId, cursor, details, limit, MAX_LIMIT, numbers, SAMPLES, wallet } from "../parameters.ts";
 import type { ParameterError } from "../problem.ts";
 import { type ListQuestion, openList, readPage, ShortLists } from "../queries/list-delegations.ts";
+import { z } from "../zod.ts";
 import { answers, LINK } from "./responses.ts";
 import type { Routes } from "./routes.ts";
 
@@ -120,7 +120,7 @@ const answerList = async (
   version: RegistryVersion,
   { wallet, chainId, details, limit, cursor, numbers }: ListValues,
   exchange: Exchange,
-): Promise<Response> => {
+): Promise<Reply> => {
   const { database, shards } = source;
   const schema = shards.schemaOf(version, chainId);
   const question = { schema, version, chainId, wallet, hasDetails: details };
@@ -146,8 +146,7 @@ const answerList = async (
   }
   const shown = page.delegations.slice(0, size);
   const last = shown.at(-1);
-  if (!isWhole && last)
-    headers.Link = `<${nextPage(exchange.context.req.url, encodeCursor(last, question))}>; rel="next"`;
+  if (!isWhole && last) headers.Link = `<${nextPage(exchange.url, encodeCursor(last, question))}>; rel="next"`;
   return respond(exchange, 200, `[${renderDelegations(shown, rendering)}]`, headers);
 };
 
@@ -157,7 +156,7 @@ const answerLongList = async (
   question: ListQuestion,
   rendering: Rendering,
   exchange: Exchange,
-): Promise<Response> => {
+): Promise<Reply> => {
   const list = await openList(database, question);
   try {
     const headers = answerHeaders(shards.requireFresh(question.chainId, list.freshness));
@@ -167,10 +166,7 @@ const answerLongList = async (
       await list.close();
       return respond(exchange, 200, null, headers);
     }
-    const stream = streamList(list, rendering, (reason) => {
-      log.warn({ err: reason }, "A long list broke off");
-      outgoing.destroy();
-    });
+    const stream = streamList(list, rendering, (reason) => log.warn({ err: reason }, "A long list broke off"));
     return respond(exchange, 200, stream, headers);
   } catch (error) {
     await list.close();
@@ -180,7 +176,7 @@ const answerLongList = async (
 
 /** The same request with another cursor, without the host, which a proxy may know better. */
 const nextPage = (requestUrl: string, cursor: string): string => {
-  const { pathname, searchParams } = new URL(requestUrl);
+  const { pathname, searchParams } = new URL(requestUrl, "http://localhost");
   searchParams.set("cursor", cursor);
   return `${pathname}?${searchParams}`;
 };

@@ -1,5 +1,6 @@
-import { type RouteConfig, z } from "@hono/zod-openapi";
+import type { RouteConfig } from "@asteasolutions/zod-to-openapi";
 import { notIndexed, Problem, problemDocument } from "../problem.ts";
+import { z } from "../zod.ts";
 
 // How the OpenAPI document describes what comes back.
 

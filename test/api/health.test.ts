@@ -66,7 +66,7 @@ test("the log has a line of JSON for each request, with its id, and no wallet", 
   expect(lines.find(({ requestId }) => requestId === "look-for-me")).toMatchObject({
     level: 30,
     method: "GET",
-    route: "/registry/v2/:wallet",
+    route: "/registry/v2/{wallet}",
     status: 200,
     ms: expect.any(Number),
   });
