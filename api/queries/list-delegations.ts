@@ -36,13 +36,13 @@ const nameOf = ({ schema, version, hasDetails }: ListKind) =>
   `${schema} ${version} list${hasDetails ? " with details" : ""}`;
 
 /**
- * One direction of a wallet's delegations, oldest first. While the index catches up there is no block and
- * nothing is looked for: the indexes for lists are gone then.
+ * One direction of a wallet's delegations, oldest first. While the index catches up no chain has a block and
+ * nothing is looked for: the indexes for lists are gone then. That is asked once in a statement, not for each wallet.
  */
 const half = (
   { schema, version, hasDetails }: ListKind,
   direction: 0 | 1,
-  { chainId, wallet, after, limit }: Record<"chainId" | "wallet" | "after" | "limit", string>,
+  { chainId, wallet, after, limit }: { chainId: string; wallet: string; after?: string; limit: string },
 ): string => {
   const [end, other] = direction === 0 ? ["delegate", "vault"] : ["vault", "delegate"];
   const rights = version === "v2" ? "rights, amount" : "'' as rights, 0 as amount";
@@ -52,9 +52,9 @@ const half = (
   return `
     (select ${direction} as direction, block_number, log_index, type, ${other} as other, contract, token_id ${details}
      from "${schema}".delegation_${version}
-     where chain_id = ${chainId} and ${end} = ${wallet} and block_number >= 0
-       and (block_number, log_index) > (${after}) ${condition}
-       and exists (select from "${schema}".indexed_block where chain_id = ${chainId})
+     where chain_id = ${chainId} and ${end} = ${wallet} and block_number >= 0 ${condition}
+       ${after === undefined ? "" : `and (block_number, log_index) > (${after})`}
+       and exists (select from "${schema}".indexed_block)
      order by block_number, log_index
      limit ${limit})`;
 };
@@ -89,15 +89,15 @@ const SHORT_LIST = 20;
 
 /** The lists of several wallets as far as they are short, each in one column with its block: the least work for both sides. */
 export const shortListsStatement = (kind: ListKind): string => {
-  const given = { chainId: "q.chain_id", wallet: "q.wallet", after: "-1, -1", limit: `${SHORT_LIST + 1}` };
+  const given = { chainId: "q.chain_id", wallet: "q.wallet", limit: `${SHORT_LIST + 1}` };
+  // A half comes in its order, and is put together in it.
+  const joined = (direction: 0 | 1) =>
+    `(select string_agg(concat_ws(' ', ${columnsOf(kind)}), ',') from ${half(kind, direction, given)} half)`;
   // The tables in the order in which a reorg locks them.
   return `
-      select concat_ws('|', q.position, ${freshnessColumns("block")}, list.delegations)
+      select concat_ws('|', q.position, ${freshnessColumns("block")}, nullif(concat_ws(',', list.incoming, list.outgoing), ''))
       from unnest($1::bigint[], $2::text[]) with ordinality as q (chain_id, wallet, position)
-      cross join lateral (
-        select string_agg(concat_ws(' ', ${columnsOf(kind)}), ',' order by direction, block_number, log_index) as delegations
-        from (${half(kind, 0, given)} union all ${half(kind, 1, given)}) half
-      ) list
+      cross join lateral (select ${joined(0)} as incoming, ${joined(1)} as outgoing) list
       left join "${kind.schema}".indexed_block block on block.chain_id = q.chain_id
       order by q.position`;
 };
