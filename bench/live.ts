@@ -9,8 +9,9 @@ import { networks } from "../registry/networks.ts";
 import { encodeV2 } from "../sandbox/calls.ts";
 import { type LocalChain, startLocalChain } from "../sandbox/chain.ts";
 import { compileContracts } from "../sandbox/contracts.ts";
+import { isUp } from "../stack/is-up.ts";
 import { findFreePort } from "../stack/ports.ts";
-import { type Part, Stack } from "../stack/stack.ts";
+import { type Part, runPart, Stack } from "../stack/stack.ts";
 import { compare } from "./comparison.ts";
 import { logFile, withDatabase } from "./database.ts";
 import type { Case } from "./report.ts";
@@ -81,7 +82,7 @@ const takeSamples = async (
   const [vault] = chain.accounts;
   const registry = networks.get(CHAIN_ID)?.v2?.address;
   if (!vault || !registry) throw new Error(`Chain ${CHAIN_ID} lacks a wallet or a registry.`);
-  await untilReady(apiUrl);
+  while (!(await isUp(`${apiUrl}/ready`))) await sleep(200);
 
   const latencies: number[] = [];
   while (latencies.length < samples) {
@@ -107,15 +108,6 @@ const isDelegated = async (apiUrl: string, vault: Address, delegate: Address): P
   return body === "true";
 };
 
-const untilReady = async (apiUrl: string): Promise<void> => {
-  const isReady = () =>
-    fetch(`${apiUrl}/ready`).then(
-      ({ ok }) => ok,
-      () => false,
-    );
-  while (!(await isReady())) await sleep(200);
-};
-
 const startChain = async () => {
   const code = await compileContracts();
   const chain = await startLocalChain(CHAIN_ID, await findFreePort(), code, { output: logFile("live-chain") });
@@ -138,20 +130,7 @@ const apiSettings = async () =>
     RATE_LIMIT_REQUESTS: "1000000",
   });
 
-const startIndexer = (settings: IndexerSettings, databaseUrl: string, log: Log): Part => {
-  const stopping = new AbortController();
-  const ended = runIndexer(settings, {
-    databaseUrl,
-    log,
-    output: logFile("live-indexer"),
-    restart: false,
-    signal: stopping.signal,
-  });
-  return {
-    ended,
-    stop: async () => {
-      stopping.abort();
-      await ended.catch(() => {});
-    },
-  };
-};
+const startIndexer = (settings: IndexerSettings, databaseUrl: string, log: Log): Part =>
+  runPart((signal) =>
+    runIndexer(settings, { databaseUrl, log, output: logFile("live-indexer"), restart: false, signal }),
+  );

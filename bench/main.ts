@@ -38,7 +38,11 @@ await runUntilStopped(async () => {
   const { values: options } = parseArgs({
     options: { quick: { type: "boolean", default: false }, only: { type: "string" } },
   });
-  const isWanted = (part: (typeof PARTS)[number]) => options.only === undefined || options.only === part;
+  const { only } = options;
+  if (only !== undefined && !PARTS.some((part) => part === only)) {
+    throw new Error(`--only ${only}: there is no such part; the parts are ${PARTS.join(", ")}.`);
+  }
+  const isWanted = (part: (typeof PARTS)[number]) => only === undefined || only === part;
   const plan = options.quick ? QUICK : FULL;
   const startedAt = performance.now();
   const log = (message: string) =>

@@ -2,6 +2,7 @@ import { join } from "node:path";
 import { PassThrough } from "node:stream";
 import { setTimeout as sleep } from "node:timers/promises";
 import { startNode } from "../stack/child.ts";
+import { isUp } from "../stack/is-up.ts";
 import { isPortFree } from "../stack/ports.ts";
 
 const PONDER = join(import.meta.dirname, "../node_modules/ponder/dist/esm/bin/ponder.js");
@@ -56,9 +57,3 @@ export const startPonderApi = async ({ databaseUrl, schema, port }: Options): Pr
   }
   return { pid: child.pid, stop: child.stop };
 };
-
-const isUp = (url: string): Promise<boolean> =>
-  fetch(url).then(
-    ({ ok }) => ok,
-    () => false,
-  );

@@ -6,6 +6,7 @@ import { generateKey, hashKey, prefixOf } from "../api/keys/api-key.ts";
 import { CHECKS, type Check } from "../api/queries/check-delegation.ts";
 import type { RegistryVersion } from "../registry/networks.ts";
 import { startNode } from "../stack/child.ts";
+import { isUp } from "../stack/is-up.ts";
 import { findFreePort } from "../stack/ports.ts";
 import { collectors, delegationOf, ordinaryDelegations } from "./data-set.ts";
 import { logFile } from "./database.ts";
@@ -81,12 +82,7 @@ export class Stage {
 
 const untilUp = async (url: string): Promise<void> => {
   const deadline = Date.now() + LONGEST_START_MS;
-  const isUp = () =>
-    fetch(url).then(
-      ({ ok }) => ok,
-      () => false,
-    );
-  while (!(await isUp())) {
+  while (!(await isUp(url))) {
     if (Date.now() > deadline) throw new Error(`${url} does not answer.`);
     await sleep(50);
   }

@@ -9,10 +9,11 @@ import { type IndexerSettings, parseIndexerSettings } from "../indexer/settings.
 import { networks } from "../registry/networks.ts";
 import { SANDBOX_DATA as DATA } from "../stack/data-folders.ts";
 import { startEmbeddedPostgres } from "../stack/embedded-postgres.ts";
+import { isUp } from "../stack/is-up.ts";
 import { refuseBusyPorts } from "../stack/ports.ts";
 import { claim, runUntilStopped } from "../stack/program.ts";
 import { SettingsError } from "../stack/settings.ts";
-import { type Part, Stack } from "../stack/stack.ts";
+import { type Part, runPart, Stack } from "../stack/stack.ts";
 import { type LocalChain, startLocalChain } from "./chain.ts";
 import { compileContracts } from "./contracts.ts";
 import { sendSamples } from "./samples.ts";
@@ -67,23 +68,10 @@ const startPostgres = async () => {
   return { url: postgres.url, ended, stop };
 };
 
-const startIndexer = (settings: IndexerSettings, databaseUrl: string): Part => {
-  const stopping = new AbortController();
-  const ended = runIndexer(settings, {
-    databaseUrl,
-    log: say,
-    output: logFile("indexer"),
-    restart: false,
-    signal: stopping.signal,
-  });
-  return {
-    ended,
-    stop: async () => {
-      stopping.abort();
-      await ended.catch(() => {});
-    },
-  };
-};
+const startIndexer = (settings: IndexerSettings, databaseUrl: string): Part =>
+  runPart((signal) =>
+    runIndexer(settings, { databaseUrl, log: say, output: logFile("indexer"), restart: false, signal }),
+  );
 
 const startApi = async (settings: ApiSettings, databaseUrl: string): Promise<Part> => {
   const { stop, exited } = startApiProcess(settings, databaseUrl, logFile("api"));
@@ -92,12 +80,7 @@ const startApi = async (settings: ApiSettings, databaseUrl: string): Promise<Par
 
 /** Resolves when the API answers for every chain: by then the index has all that the chains held when it began. */
 const apiReady = async ({ port }: ApiSettings) => {
-  const isReady = () =>
-    fetch(`http://127.0.0.1:${port}/ready`).then(
-      ({ ok }) => ok,
-      () => false,
-    );
-  while (!(await isReady())) await sleep(200);
+  while (!(await isUp(`http://127.0.0.1:${port}/ready`))) await sleep(200);
 };
 
 const printReady = (

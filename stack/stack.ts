@@ -5,6 +5,19 @@ export type Part = {
   ended: Promise<unknown>;
 };
 
+/** What runs until it is told to stop, as a part. */
+export const runPart = (run: (signal: AbortSignal) => Promise<void>): Part => {
+  const stopping = new AbortController();
+  const ended = run(stopping.signal);
+  return {
+    ended,
+    stop: async () => {
+      stopping.abort();
+      await ended.catch(() => {});
+    },
+  };
+};
+
 /** Parts that live and die together. */
 export class Stack {
   readonly #starting = new Set<Promise<unknown>>();
