@@ -21,12 +21,14 @@ import type { Routes } from "./routes/routes.ts";
 export const createApp = (source: Omit<Source, "log">, admission: Admission, build: Build, { log, addLine }: Log) => {
   // A slash at the end makes no difference.
   const app = new OpenAPIHono<Env>({ strict: false, router: new PathRouter() });
-  const note = createRequestLog({ log, addLine });
+  const { traffic } = admission.metrics;
+  const note = createRequestLog({ log, addLine }, traffic);
   const admitted = admit(admission);
 
   // Middleware is put around a handler here, once. Hono's own is put together anew for each request, and
   // makes promises where there is nothing to wait for.
   const serve = (route: string, isLimited: boolean, handler: Handler) => {
+    traffic.addRoute(route);
     const early = refuseEarly(handler);
     const answer = preflight(isLimited ? admitted(early) : early);
 
