@@ -1,12 +1,13 @@
 import type { Logger } from "pino";
 import type { RegistryVersion } from "../registry/networks.ts";
 import type { Database } from "./database.ts";
+import type { Metrics } from "./metrics/metrics.ts";
 import type { ParameterError } from "./problem.ts";
 import type { Freshness } from "./queries/freshness.ts";
 import type { Shards } from "./shards.ts";
 
 /** What the registry's routes answer from. */
-export type Source = { database: Database; shards: Shards; log: Logger };
+export type Source = { database: Database; shards: Shards; batches: Metrics["batches"]; log: Logger };
 
 /** Names a network that is not indexed here, among the bad parameters. */
 export const checkChain =

@@ -24,7 +24,8 @@ type Route = { pattern: string; answer: Handler };
 export const createApp = (source: Omit<Source, "log">, admission: Admission, build: Build, { log, addLine }: Log) => {
   const registry = new OpenAPIRegistry();
   const router = new PathRouter<Route>();
-  const note = createRequestLog({ log, addLine });
+  const { traffic } = admission.metrics;
+  const note = createRequestLog({ log, addLine }, traffic);
   const admitted = admit(admission);
 
   /** What a request goes through on its way to a handler, put around that once. */
@@ -32,9 +33,13 @@ export const createApp = (source: Omit<Source, "log">, admission: Admission, bui
     const early = refuseEarly(handler);
     return preflight(isLimited ? admitted(early) : early);
   };
+  const createRoute = (pattern: string, answer: Handler): Route => {
+    traffic.addRoute(pattern);
+    return { pattern, answer };
+  };
   const routes: Routes = {
     registry,
-    get: (pattern, handler) => router.add(pattern, { pattern, answer: wrap(isRegistry(pattern), handler) }),
+    get: (pattern, handler) => router.add(pattern, createRoute(pattern, wrap(isRegistry(pattern), handler))),
   };
 
   addChecks(routes, source);
@@ -51,10 +56,9 @@ export const createApp = (source: Omit<Source, "log">, admission: Admission, bui
   const unreadable: Handler = () => {
     throw notHttp();
   };
-  const unknown = (answer: Handler): Route => ({ pattern: UNKNOWN_ROUTE, answer });
-  const limited = unknown(wrap(true, nothingHere));
-  const unlimited = unknown(wrap(false, nothingHere));
-  const refused = unknown(unreadable);
+  const limited = createRoute(UNKNOWN_ROUTE, wrap(true, nothingHere));
+  const unlimited = createRoute(UNKNOWN_ROUTE, wrap(false, nothingHere));
+  const refused = createRoute(UNKNOWN_ROUTE, unreadable);
 
   const finish = (exchange: Exchange, reply: Reply): void => send(exchange.outgoing, note(exchange, reply));
   const fail = (exchange: Exchange, error: unknown): void => {

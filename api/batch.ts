@@ -1,4 +1,5 @@
 import { overloaded } from "./database.ts";
+import { Tally } from "./metrics/tally.ts";
 import { Problem } from "./problem.ts";
 import { within } from "./within.ts";
 
@@ -19,6 +20,14 @@ const MOST_FAILURES = 3;
 /** A question that has waited this long is given up. */
 const LONGEST_WAIT_MS = 1_400;
 
+/** How much batches of a kind have to do. */
+export class BatchLoad {
+  /** How many questions were asked together, each time. */
+  readonly sizes = new Tally([1, 2, 4, 8, 16, LARGEST_BATCH]);
+  /** Questions that wait to be asked. */
+  waiting = 0;
+}
+
 type Waiting<Question, Answer> = {
   question: Question;
   askedAt: number;
@@ -34,6 +43,7 @@ type Waiting<Question, Answer> = {
  */
 export class Batch<Question, Answer> {
   readonly #ask: (questions: readonly Question[]) => Promise<readonly Answer[]>;
+  readonly #load: BatchLoad;
   #waiting: Waiting<Question, Answer>[] = [];
   #underWay = 0;
   /** Whether questions come one at a time: then there is nothing to wait for. */
@@ -42,8 +52,9 @@ export class Batch<Question, Answer> {
   #holding: readonly Waiting<Question, Answer>[] | null = null;
   #timer: NodeJS.Timeout | undefined;
 
-  constructor(ask: (questions: readonly Question[]) => Promise<readonly Answer[]>) {
+  constructor(ask: (questions: readonly Question[]) => Promise<readonly Answer[]>, load: BatchLoad) {
     this.#ask = ask;
+    this.#load = load;
   }
 
   answer(question: Question): Promise<Answer> {
@@ -53,6 +64,7 @@ export class Batch<Question, Answer> {
         return;
       }
       this.#waiting.push({ question, askedAt: performance.now(), resolve, reject });
+      this.#load.waiting++;
       if (this.#waiting.length > 1) return;
       if (this.#isQuiet && this.#underWay === 0) this.#askNext();
       // When all that has arrived by now has been read.
@@ -67,7 +79,9 @@ export class Batch<Question, Answer> {
       this.#timer ??= setTimeout(() => this.#letGo(holding), HOLD_UP_MS);
       return;
     }
-    const batch = this.#waiting.splice(0, LARGEST_BATCH).filter((waiting) => !giveUpIfLate(waiting));
+    const next = this.#waiting.splice(0, LARGEST_BATCH);
+    this.#load.waiting -= next.length;
+    const batch = next.filter((waiting) => !giveUpIfLate(waiting));
     this.#isQuiet = batch.length === 1 && this.#waiting.length === 0;
     this.#underWay++;
     this.#holding = batch;
@@ -101,6 +115,7 @@ export class Batch<Question, Answer> {
 
   async #askTogether(batch: readonly Waiting<Question, Answer>[]): Promise<void> {
     if (batch.length === 0) return;
+    this.#load.sizes.observe(batch.length);
     const answers = await this.#ask(batch.map(({ question }) => question));
     if (answers.length !== batch.length) throw new Error(`${answers.length} answers to ${batch.length} questions.`);
     for (const [index, answer] of answers.entries()) batch[index]?.resolve(answer);

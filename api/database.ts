@@ -43,6 +43,8 @@ const UNDEFINED_SCHEMA = "3F000";
 type Row = readonly unknown[];
 type AnyQuery = { name: string; text: string; values: unknown[] };
 
+export type PoolState = { pool: string; busy: number; idle: number; waiting: number; limit: number };
+
 /** Runs a statement on a connection. */
 type Run<Result> = (client: pg.PoolClient) => Promise<Result>;
 
@@ -121,6 +123,23 @@ export class Database {
       client?.release(true);
       throw this.#explain(error);
     }
+  }
+
+  /** Whether the last that was heard of the database is good. */
+  get isReachable(): boolean {
+    return this.#lost === null;
+  }
+
+  /** How busy its connections are. */
+  pools(): PoolState[] {
+    const pools = { checks: this.#checks, lists: this.#lists, cursors: this.#cursors };
+    return Object.entries(pools).map(([pool, { totalCount, idleCount, waitingCount, options }]) => ({
+      pool,
+      busy: totalCount - idleCount,
+      idle: idleCount,
+      waiting: waitingCount,
+      limit: options.max,
+    }));
   }
 
   async close(): Promise<void> {
@@ -209,13 +228,13 @@ export class Database {
   }
 
   async #probe(): Promise<void> {
-    while (!this.#isClosed && !(await this.#isReachable())) await sleep(PROBE_MS, undefined, { ref: false });
+    while (!this.#isClosed && !(await this.#canConnect())) await sleep(PROBE_MS, undefined, { ref: false });
     if (this.#isClosed) return;
     this.#lost = null;
     this.#log.info("The database answers again");
   }
 
-  async #isReachable(): Promise<boolean> {
+  async #canConnect(): Promise<boolean> {
     let client: pg.Client | undefined;
     try {
       client = new pg.Client({

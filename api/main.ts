@@ -10,7 +10,8 @@ import { KeyDirectory } from "./keys/key-directory.ts";
 import { KeyUsage } from "./keys/key-usage.ts";
 import { startLimiter } from "./limits/limiter.ts";
 import { createLog } from "./log.ts";
-import { createMetrics, startMetricsServer } from "./metrics.ts";
+import { createMetrics } from "./metrics/metrics.ts";
+import { startMetricsServer } from "./metrics/metrics-server.ts";
 import { keepMigrating } from "./migrate.ts";
 import { startServer } from "./server.ts";
 import { apiPort, parseApiSettings } from "./settings.ts";
@@ -36,10 +37,16 @@ await runUntilStopped(async (signal) => {
   const shards = new Shards(database, settings.shards, settings.maxIndexLagSeconds);
   const { trustedProxies } = settings;
   const limiter = await startLimiter(settings.limit, settings.limitStoreUrl, log);
-  const metrics = createMetrics(limiter);
+  const metrics = createMetrics({ database, shards, limiter, version });
   const usage = new KeyUsage(database);
-  const admission = { keys: new KeyDirectory(database), usage, limiter, trustedProxies, metrics };
-  const { answer } = createApp({ database, shards }, admission, { version, startedAt: new Date() }, { log, addLine });
+  const { batches } = metrics;
+  const admission = { keys: new KeyDirectory(database, batches.keys), usage, limiter, trustedProxies, metrics };
+  const { answer } = createApp(
+    { database, shards, batches },
+    admission,
+    { version, startedAt: new Date() },
+    { log, addLine },
+  );
   await Promise.race([keepMigrating(databaseUrl, signal, log), sleep(LONGEST_WAIT_MS, undefined, { ref: false })]);
   await shards.watch(signal, log);
   const onUsageError = (error: unknown) => log.error({ err: error }, "Cannot write down how keys were used");
@@ -49,7 +56,8 @@ await runUntilStopped(async (signal) => {
     log.error({ err: error }, "The server has a problem"),
   );
   log.info({ host: settings.host, port: server.port, shards: settings.shards }, "Listening");
-  await startMetricsServer(metrics, settings.metricsHost, settings.metricsPort).catch((error) =>
+  const onMetricsError = (error: unknown) => log.error({ err: error }, "Metrics cannot be served");
+  await startMetricsServer(metrics, settings.metricsHost, settings.metricsPort, onMetricsError).catch((error) =>
     log.warn(`No metrics are served, set another METRICS_PORT: ${describeError(error)}`),
   );
 

@@ -11,13 +11,22 @@ const REFRESH_MS = 2_000;
 /** A chain, and why it is not answered for; null where it is. */
 export type ChainState = ShardChain & { why: string | null };
 
+export type ShardState = {
+  shard: string;
+  /** Whether it has said what it indexes. */
+  isStarted: boolean;
+  /** Whether it has an index to answer from. */
+  isServed: boolean;
+};
+
 /** Which shard answers for which chain, and whether it can. */
 export class Shards {
   readonly #database: Database;
   readonly #names: readonly string[];
-  readonly #maxLagSeconds: number;
+  readonly maxLagSeconds: number;
   #chains: ReadonlyMap<number, ShardChain> = new Map();
   #silent: readonly string[];
+  #served: readonly string[] = [];
   #looking: Promise<void> | undefined;
   /** Why nothing is known at all, while that is so. */
   #trouble: Problem | null = null;
@@ -25,7 +34,7 @@ export class Shards {
   constructor(database: Database, names: readonly string[], maxLagSeconds: number) {
     this.#database = database;
     this.#names = names;
-    this.#maxLagSeconds = maxLagSeconds;
+    this.maxLagSeconds = maxLagSeconds;
     this.#silent = names;
   }
 
@@ -79,11 +88,20 @@ export class Shards {
     }
     this.#chains = chains;
     this.#silent = this.#names.filter((name) => !found.some(({ shard }) => shard === name));
+    this.#served = this.#names.filter((name) => found.some(({ shard, isServed }) => shard === name && isServed));
   }
 
   /** The shards that have not said what they index. */
   get silent(): readonly string[] {
     return this.#silent;
+  }
+
+  shardStates(): ShardState[] {
+    return this.#names.map((shard) => ({
+      shard,
+      isStarted: !this.#silent.includes(shard),
+      isServed: this.#served.includes(shard),
+    }));
   }
 
   /** Every chain, in the order of their ids, with whether it is answered for. */
@@ -143,7 +161,7 @@ export class Shards {
   #whyNot(chainId: number, freshness: Freshness | null): Problem | null {
     if (freshness) {
       const lag = lagSeconds(freshness.indexedBlockTimestamp);
-      return lag <= this.#maxLagSeconds ? null : this.#stale(chainId, freshness, lag);
+      return lag <= this.maxLagSeconds ? null : this.#stale(chainId, freshness, lag);
     }
     const chain = this.#chains.get(chainId);
     if (!chain) return null;
@@ -154,13 +172,17 @@ export class Shards {
   #stale(chainId: number, { indexedBlock }: Freshness, lag: number): Problem {
     return new Problem(
       "stale-index",
-      `${nameOf(chainId)} is indexed up to block ${indexedBlock} only, which is ${lag} s old; here at most ${this.#maxLagSeconds} s are taken for current.`,
+      `${nameOf(chainId)} is indexed up to block ${indexedBlock} only, which is ${lag} s old; here at most ${this.maxLagSeconds} s are taken for current.`,
       { headers: { "Retry-After": String(INDEXING_SECONDS) } },
     );
   }
 }
 
 const nameOf = (chainId: number) => `Chain ${chainId} (${networks.get(chainId)?.name})`;
+
+/** The newest block of a chain that is known: what the indexer has indexed may be newer than what it has noted. */
+export const newestBlockOf = ({ newestBlock, freshness }: Pick<ShardChain, "newestBlock" | "freshness">): number =>
+  Math.max(Number(newestBlock), Number(freshness?.indexedBlock ?? 0));
 
 /** How old a block is. */
 export const lagSeconds = (timestamp: string): number => Math.max(0, Math.floor(Date.now() / 1000) - Number(timestamp));

@@ -6,7 +6,7 @@ import { Database } from "./database.ts";
 import { KeyDirectory } from "./keys/key-directory.ts";
 import { KeyUsage } from "./keys/key-usage.ts";
 import { startLimiter } from "./limits/limiter.ts";
-import { createMetrics } from "./metrics.ts";
+import { createMetrics } from "./metrics/metrics.ts";
 import { parseApiSettings } from "./settings.ts";
 import { Shards } from "./shards.ts";
 
@@ -19,14 +19,16 @@ const { version } = JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8"))
 const log = pino({ enabled: false });
 const database = new Database("", log);
 const limiter = await startLimiter(parseApiSettings({}).limit, null, log);
+const shards = new Shards(database, [], 0);
+const metrics = createMetrics({ database, shards, limiter, version });
 const { document } = createApp(
-  { database, shards: new Shards(database, [], 0) },
+  { database, shards, batches: metrics.batches },
   {
-    keys: new KeyDirectory(database),
+    keys: new KeyDirectory(database, metrics.batches.keys),
     usage: new KeyUsage(database),
     limiter,
     trustedProxies: null,
-    metrics: createMetrics(limiter),
+    metrics,
   },
   { version, startedAt: new Date() },
   { log, addLine: () => {} },

@@ -1,4 +1,4 @@
-import { Batch } from "../batch.ts";
+import { Batch, type BatchLoad } from "../batch.ts";
 import type { Database } from "../database.ts";
 import { findKeys, type KeyRecord } from "../queries/api-keys.ts";
 import { hashKey, isWellFormed } from "./api-key.ts";
@@ -36,8 +36,8 @@ export class KeyDirectory {
   /** By connection, for as long as that is there: a client sends the same key again, and need not have it hashed again. */
   readonly #last = new WeakMap<object, { text: string; finding: Finding }>();
 
-  constructor(database: Database, now: () => number = () => performance.now()) {
-    this.#lookups = new Batch((hashes) => findKeys(database, hashes));
+  constructor(database: Database, load: BatchLoad, now: () => number = () => performance.now()) {
+    this.#lookups = new Batch((hashes) => findKeys(database, hashes), load);
     this.#now = now;
   }
 

@@ -6,7 +6,7 @@ import type { KeyUsage } from "../keys/key-usage.ts";
 import { clientOf, type TrustedProxies } from "../limits/client-address.ts";
 import type { Limiter } from "../limits/limiter.ts";
 import { type Decision, type Limit, WindowFullError } from "../limits/sliding-window.ts";
-import type { Metrics } from "../metrics.ts";
+import type { Metrics } from "../metrics/metrics.ts";
 import { Problem, problemDocument } from "../problem.ts";
 
 /** Who may ask how often. */

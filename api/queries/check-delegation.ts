@@ -1,7 +1,7 @@
 import { type Address, type Hex, maxUint256 } from "viem";
 import { FULL_RIGHTS, NO_CONTRACT, NO_TOKEN } from "../../registry/delegation.ts";
 import type { RegistryVersion } from "../../registry/networks.ts";
-import { Batch } from "../batch.ts";
+import { Batch, type BatchLoad } from "../batch.ts";
 import type { Database } from "../database.ts";
 import { type Freshness, freshnessColumns, readFreshness } from "./freshness.ts";
 
@@ -105,10 +105,12 @@ const valuesOfMany = (questions: readonly Question[]): string[] => [
 /** Answers checks from the shards of a database. */
 export class DelegationChecks {
   readonly #database: Database;
+  readonly #load: BatchLoad;
   readonly #batches = new Map<string, Batch<Question, Answer>>();
 
-  constructor(database: Database) {
+  constructor(database: Database, load: BatchLoad) {
     this.#database = database;
+    this.#load = load;
   }
 
   answer(schema: string, version: RegistryVersion, check: Check, question: Question): Promise<Answer> {
@@ -130,7 +132,7 @@ export class DelegationChecks {
           if (Number(position) !== index + 1) throw new Error(`Row ${index + 1} answers question ${position}.`);
           return { value, freshness: readFreshness([number, timestamp, finalized]) };
         });
-      });
+      }, this.#load);
       this.#batches.set(name, batch);
     }
     return batch.answer(question);

@@ -1,6 +1,6 @@
 import type { Address } from "viem";
 import type { RegistryVersion } from "../../registry/networks.ts";
-import { Batch } from "../batch.ts";
+import { Batch, type BatchLoad } from "../batch.ts";
 import type { Cursor, Database } from "../database.ts";
 import type { TextRow } from "../text-query.ts";
 import { type Freshness, freshnessColumns, readFreshness } from "./freshness.ts";
@@ -144,10 +144,12 @@ export const readPage = async (
 /** Reads lists that are short, several at a time. */
 export class ShortLists {
   readonly #database: Database;
+  readonly #load: BatchLoad;
   readonly #batches = new Map<string, Batch<ListQuestion, Page | null>>();
 
-  constructor(database: Database) {
+  constructor(database: Database, load: BatchLoad) {
     this.#database = database;
+    this.#load = load;
   }
 
   /** A wallet's whole list; null where it is not short. */
@@ -157,7 +159,7 @@ export class ShortLists {
     if (!batch) {
       const { schema, version, hasDetails } = question;
       const text = shortListsStatement({ schema, version, hasDetails });
-      batch = new Batch((questions) => this.#readAll(`${name}s`, text, questions));
+      batch = new Batch((questions) => this.#readAll(`${name}s`, text, questions), this.#load);
       this.#batches.set(name, batch);
     }
     return batch.answer(question);

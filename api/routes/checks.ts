@@ -56,8 +56,8 @@ const questionOf = ({
 });
 
 /** The eight checks. */
-export const addChecks = (routes: Routes, { database, shards }: Omit<Source, "log">): void => {
-  const checks = new DelegationChecks(database);
+export const addChecks = (routes: Routes, { database, shards, batches }: Omit<Source, "log">): void => {
+  const checks = new DelegationChecks(database, batches.checks);
 
   const add = <Values extends { chainId: number }>({
     version,

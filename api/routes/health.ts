@@ -2,7 +2,7 @@ import type { RouteConfig } from "@asteasolutions/zod-to-openapi";
 import { networks } from "../../registry/networks.ts";
 import { type Exchange, type Reply, respond } from "../exchange.ts";
 import { notIndexed, Problem } from "../problem.ts";
-import { lagSeconds, type Shards } from "../shards.ts";
+import { lagSeconds, newestBlockOf, type Shards } from "../shards.ts";
 import { z } from "../zod.ts";
 import type { Routes } from "./routes.ts";
 
@@ -102,7 +102,7 @@ export const addHealth = (routes: Routes, shards: Shards, build: Build): void =>
         indexedBlockTimestamp: freshness && Number(freshness.indexedBlockTimestamp),
         finalizedBlock: freshness && Number(freshness.finalizedBlock),
         reachedBlock: Number(freshness?.indexedBlock ?? chain.reachedBlock),
-        newestBlock: Math.max(Number(chain.newestBlock), Number(freshness?.indexedBlock ?? 0)),
+        newestBlock: newestBlockOf({ freshness, ...chain }),
         newestBlockTimestamp: Math.max(
           Number(chain.newestBlockTimestamp),
           Number(freshness?.indexedBlockTimestamp ?? 0),

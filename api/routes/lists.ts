@@ -71,7 +71,7 @@ const EXAMPLES = {
 
 /** The lists of a wallet's delegations, v1 and v2. */
 export const addLists = (routes: Routes, source: Source): void => {
-  const shortLists = new ShortLists(source.database);
+  const shortLists = new ShortLists(source.database, source.batches.lists);
   for (const version of ["v1", "v2"] as const) {
     addOperation(
       routes,

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, test } from "vitest";
-import { Batch } from "../../api/batch.ts";
+import { Batch, BatchLoad } from "../../api/batch.ts";
 import { createSampleDatabase, FRESH_FOR_A_DAY, FRIEND, GUEST, HOT, startApi, VAULT } from "../support/api.ts";
 import { connect } from "../support/setup.ts";
 
@@ -79,7 +79,7 @@ test("a question that comes alone is asked at once, those that arrive together g
     batches.push([...questions]);
     await new Promise<void>((resolve) => open.push(resolve));
     return questions.map((question) => `answer ${question}`);
-  });
+  }, new BatchLoad());
   const turn = () => new Promise((resolve) => setImmediate(resolve));
 
   const alone = batch.answer(0);
@@ -111,7 +111,7 @@ test("while nothing is answered, a batch is not asked again question by question
   const batch = new Batch<number, string>(async () => {
     statements++;
     throw new Error("no answers today");
-  });
+  }, new BatchLoad());
   const outcomes = await Promise.allSettled(Array.from({ length: 30 }, (_, question) => batch.answer(question)));
   expect(outcomes.every(({ status }) => status === "rejected")).toBe(true);
   // The first, all others together, and a few of them alone.
@@ -125,7 +125,7 @@ const slowly = (statements: number[][], msOf: (questions: readonly number[]) => 
     await sleep(msOf(questions));
     if (questions.includes(POISON)) throw new Error("This cannot be answered.");
     return questions.map((question) => `answer ${question}`);
-  });
+  }, new BatchLoad());
 const POISON = -1;
 const numbers = (count: number) => Array.from({ length: count }, (_, number) => number);
 

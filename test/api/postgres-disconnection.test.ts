@@ -6,6 +6,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { startEmbeddedPostgres } from "../../stack/embedded-postgres.ts";
 import { findFreePort } from "../../stack/ports.ts";
 import { type Api, CHECK, FRESH_FOR_A_DAY, HOT, indexSamples, launchApi, startApi, VAULT } from "../support/api.ts";
+import { parseMetrics, readValue, samplesOf } from "../support/metrics.ts";
 import { runningProcesses } from "../support/processes.ts";
 import { until } from "../support/setup.ts";
 
@@ -46,9 +47,19 @@ const ask = async (path: string) => {
   return { status: response.status, headers: response.headers, body, ms: performance.now() - startedAt };
 };
 
+/** They say so, at once, whatever the database does. */
+const readMetrics = async () => {
+  const startedAt = performance.now();
+  const metrics = parseMetrics(await api.metrics());
+  expect(performance.now() - startedAt).toBeLessThan(500);
+  const answered = samplesOf(metrics, "chain_answered").map(({ value }) => value);
+  return { isReachable: readValue(metrics, "database_reachable"), answered };
+};
+
 const expectAnswers = async () => {
   for (const path of QUESTIONS) expect(await ask(path)).toMatchObject({ status: 200 });
   expect((await ask("/ready")).status).toBe(200);
+  expect(await readMetrics()).toEqual({ isReachable: 1, answered: [1, 1] });
 };
 
 /** Many requests over some seconds: each is told within 2 s that the database is out of reach. */
@@ -75,6 +86,7 @@ const expectRefusals = async () => {
   const { status, body } = await ask("/status");
   expect(status).toBe(200);
   expect(JSON.parse(body)).toMatchObject({ database: "out of reach", chains: [{ ready: false }, { ready: false }] });
+  expect(await readMetrics()).toEqual({ isReachable: 0, answered: [0, 0] });
 };
 
 test("Postgres is stopped: 503 within 2 s, and answers again within 5 s of its return, without a restart", async () => {

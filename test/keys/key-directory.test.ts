@@ -1,6 +1,7 @@
 import pg from "pg";
 import { pino } from "pino";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
+import { BatchLoad } from "../../api/batch.ts";
 import { Database } from "../../api/database.ts";
 import { generateKey, hashKey } from "../../api/keys/api-key.ts";
 import { KeyDirectory } from "../../api/keys/key-directory.ts";
@@ -51,7 +52,7 @@ const createDirectory = () => {
   const database = new WatchedDatabase(url, pino({ enabled: false }));
   onTestFinished(() => database.close());
   const clock = { now: 1_000_000 };
-  const directory = new KeyDirectory(database, () => clock.now);
+  const directory = new KeyDirectory(database, new BatchLoad(), () => clock.now);
   return { database, clock, directory };
 };
 
@@ -288,7 +289,7 @@ describe("while the database fails", () => {
   test("no server at all: the same", async () => {
     const database = new Database("postgres://nobody@127.0.0.1:1/nothing", pino({ enabled: false }));
     onTestFinished(() => database.close());
-    const directory = new KeyDirectory(database);
+    const directory = new KeyDirectory(database, new BatchLoad());
     await expect(directory.find(generateKey())).rejects.toThrow("The database cannot be reached");
   });
 });

@@ -4,6 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pino } from "pino";
 import { describe, expect, onTestFinished, test } from "vitest";
+import { BatchLoad } from "../../api/batch.ts";
 import { Database } from "../../api/database.ts";
 import { generateKey } from "../../api/keys/api-key.ts";
 import { KeyDirectory } from "../../api/keys/key-directory.ts";
@@ -95,7 +96,7 @@ describe("who may not create anything", () => {
     await migrate(databaseUrl);
     const database = new Database(url, pino({ enabled: false }));
     onTestFinished(() => database.close());
-    const directory = new KeyDirectory(database);
+    const directory = new KeyDirectory(database, new BatchLoad());
     const owner = await connect(databaseUrl);
     const { key } = await addKey(owner);
     await expect(directory.find(key)).rejects.toMatchObject({

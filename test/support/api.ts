@@ -92,6 +92,7 @@ export const launchApi = async ({ databaseUrl, env = {} }: ApiOptions) => {
   return {
     ...child,
     port,
+    metricsPort,
     url,
     /** What Prometheus would read. */
     metrics: async () => (await fetch(`http://127.0.0.1:${metricsPort}/metrics`)).text(),

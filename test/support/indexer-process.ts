@@ -39,6 +39,7 @@ export const startIndexerProcess = async ({ databaseUrl, chains, env = {} }: Ind
 
   return {
     ...child,
+    port,
     /** All that it has printed. */
     output: printed,
     /** Kills Ponder the hard way; the indexer starts it again. */

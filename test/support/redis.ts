@@ -1,6 +1,5 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { accessSync, constants } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { delimiter, join } from "node:path";
@@ -8,17 +7,9 @@ import { createClient } from "@redis/client";
 import { describe, expect, onTestFinished } from "vitest";
 import type { Limit } from "../../api/limits/sliding-window.ts";
 import { findFreePort } from "../../stack/ports.ts";
+import { isProgram } from "./is-program.ts";
 import { keepOutput } from "./output.ts";
 import { until } from "./setup.ts";
-
-const isProgram = (file: string): boolean => {
-  try {
-    accessSync(file, constants.X_OK);
-    return true;
-  } catch {
-    return false;
-  }
-};
 
 /** The machine's Redis, or Valkey; null where it has neither. */
 const redisServer: string | null =
