@@ -1,10 +1,10 @@
-import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { refuseBusyPorts } from "../stack/ports.ts";
 import { describeError, loadEnvFiles, runUntilStopped } from "../stack/program.ts";
 import { parseAll, parseDatabaseUrl } from "../stack/settings.ts";
 import { createApp } from "./app.ts";
+import { readBuild } from "./build.ts";
 import { Database } from "./database.ts";
 import { KeyDirectory } from "./keys/key-directory.ts";
 import { KeyUsage } from "./keys/key-usage.ts";
@@ -29,7 +29,6 @@ await runUntilStopped(async (signal) => {
     () => parseApiSettings(process.env),
   );
   await refuseBusyPorts([apiPort(settings)]);
-  const { version } = JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8"));
   const { log, addLine } = createLog(settings.logLevel);
 
   const database = new Database(databaseUrl, log);
@@ -39,7 +38,7 @@ await runUntilStopped(async (signal) => {
   const metrics = createMetrics(limiter);
   const usage = new KeyUsage(database);
   const admission = { keys: new KeyDirectory(database), usage, limiter, trustedProxies, metrics };
-  const { app } = createApp({ database, shards }, admission, { version, startedAt: new Date() }, { log, addLine });
+  const { app } = createApp({ database, shards }, admission, readBuild(process.env), { log, addLine });
   await Promise.race([keepMigrating(databaseUrl, signal, log), sleep(LONGEST_WAIT_MS, undefined, { ref: false })]);
   await shards.watch(signal, log);
   const onUsageError = (error: unknown) => log.error({ err: error }, "Cannot write down how keys were used");
