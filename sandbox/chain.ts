@@ -34,12 +34,12 @@ export const startLocalChain = async (
   chainId: number,
   port: number,
   code: ContractCode,
-  { output, host = "127.0.0.1", startsAt = new Date() }: { output: Writable; host?: string; startsAt?: Date },
+  { output, startsAt = new Date() }: { output: Writable; startsAt?: Date },
 ): Promise<LocalChain> => {
   const network = networks.get(chainId);
   if (!network) throw new Error(`There is no network with chain id ${chainId}.`);
 
-  const node = startNode(HARDHAT, ["--config", CONFIG, "node", "--hostname", host, "--port", String(port)], {
+  const node = startNode(HARDHAT, ["--config", CONFIG, "node", "--hostname", "127.0.0.1", "--port", String(port)], {
     env: {
       ...process.env,
       SANDBOX_CHAIN_ID: String(chainId),

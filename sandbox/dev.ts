@@ -156,10 +156,7 @@ await runUntilStopped(async (signal) => {
     const starting = stack.add("Postgres", startPostgres);
     starting.catch(() => {});
     const code = await compileContracts();
-    const localChains = await startChains(stack, chains, code, {
-      host: "127.0.0.1",
-      outputOf: (chainId) => logFile(`chain-${chainId}`),
-    });
+    const localChains = await startChains(stack, chains, code, (chainId) => logFile(`chain-${chainId}`));
     const { url } = await starting;
 
     say("Sending sample delegations of every kind…");

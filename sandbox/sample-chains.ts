@@ -18,19 +18,17 @@ export const readChainPorts = (environment: NodeJS.ProcessEnv): ChainPort[] => {
   return [1, 137].map((chainId, index) => ({ chainId, port: firstPort + index }));
 };
 
-type Options = { host: string; outputOf: (chainId: number) => Writable };
-
 /** Starts the chains, as parts of a stack. They mine when told to. */
 export const startChains = (
   stack: Stack,
   ports: readonly ChainPort[],
   code: ContractCode,
-  { host, outputOf }: Options,
+  outputOf: (chainId: number) => Writable,
 ): Promise<LocalChain[]> =>
   Promise.all(
     ports.map(({ chainId, port }) =>
       stack.add(`Chain ${chainId}`, async () => {
-        const chain = await startLocalChain(chainId, port, code, { host, output: outputOf(chainId) });
+        const chain = await startLocalChain(chainId, port, code, { output: outputOf(chainId) });
         return { ...chain, ended: chain.exited };
       }),
     ),
