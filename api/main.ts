@@ -1,10 +1,10 @@
-import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { refuseBusyPorts } from "../stack/ports.ts";
 import { describeError, loadEnvFiles, runUntilStopped } from "../stack/program.ts";
 import { parseAll, parseDatabaseUrl } from "../stack/settings.ts";
 import { createApp } from "./app.ts";
+import { readBuild } from "./build.ts";
 import { Database } from "./database.ts";
 import { KeyDirectory } from "./keys/key-directory.ts";
 import { KeyUsage } from "./keys/key-usage.ts";
@@ -30,23 +30,18 @@ await runUntilStopped(async (signal) => {
     () => parseApiSettings(process.env),
   );
   await refuseBusyPorts([apiPort(settings)]);
-  const { version } = JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8"));
+  const build = readBuild(process.env);
   const { log, addLine } = createLog(settings.logLevel);
 
   const database = new Database(databaseUrl, log);
   const shards = new Shards(database, settings.shards, settings.maxIndexLagSeconds);
   const { trustedProxies } = settings;
   const limiter = await startLimiter(settings.limit, settings.limitStoreUrl, log);
-  const metrics = createMetrics({ database, shards, limiter, version });
+  const metrics = createMetrics({ database, shards, limiter, version: build.version });
   const usage = new KeyUsage(database);
   const { batches } = metrics;
   const admission = { keys: new KeyDirectory(database, batches.keys), usage, limiter, trustedProxies, metrics };
-  const { answer } = createApp(
-    { database, shards, batches },
-    admission,
-    { version, startedAt: new Date() },
-    { log, addLine },
-  );
+  const { answer } = createApp({ database, shards, batches }, admission, build, { log, addLine });
   await Promise.race([keepMigrating(databaseUrl, signal, log), sleep(LONGEST_WAIT_MS, undefined, { ref: false })]);
   await shards.watch(signal, log);
   const onUsageError = (error: unknown) => log.error({ err: error }, "Cannot write down how keys were used");

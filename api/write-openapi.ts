@@ -1,7 +1,8 @@
-import { readFileSync, writeFileSync } from "node:fs";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { pino } from "pino";
 import { createApp } from "./app.ts";
+import { readBuild } from "./build.ts";
 import { Database } from "./database.ts";
 import { KeyDirectory } from "./keys/key-directory.ts";
 import { KeyUsage } from "./keys/key-usage.ts";
@@ -13,14 +14,14 @@ import { Shards } from "./shards.ts";
 // npm run openapi: writes down what the service serves at /openapi.json.
 
 const ROOT = join(import.meta.dirname, "..");
-const { version } = JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8"));
 
 // A service that describes itself asks no database, and nobody asks it.
 const log = pino({ enabled: false });
 const database = new Database("", log);
 const limiter = await startLimiter(parseApiSettings({}).limit, null, log);
+const build = readBuild({});
 const shards = new Shards(database, [], 0);
-const metrics = createMetrics({ database, shards, limiter, version });
+const metrics = createMetrics({ database, shards, limiter, version: build.version });
 const { document } = createApp(
   { database, shards, batches: metrics.batches },
   {
@@ -30,7 +31,7 @@ const { document } = createApp(
     trustedProxies: null,
     metrics,
   },
-  { version, startedAt: new Date() },
+  build,
   { log, addLine: () => {} },
 );
 writeFileSync(join(ROOT, "docs/openapi.json"), JSON.stringify(document, null, 2));

@@ -27,7 +27,10 @@ export const checkEndpoints = async (chains: readonly ChainSettings[], log: Log,
     waiting = checked.filter(({ isUp }) => !isUp).map(({ chain }) => chain);
     if (waiting.length > 0) {
       const names = waiting.map(({ network }) => network.name).join(", ");
-      log(`${names}: no RPC endpoint answers; trying again in ${RETRY_MS / 1000} s.`);
+      const settings = waiting.map(({ network }) => `PONDER_RPC_URL_${network.chainId}`).join(", ");
+      log(
+        `${names}: no RPC endpoint answers; trying again in ${RETRY_MS / 1000} s. If none is starting, set ${settings}.`,
+      );
       await sleep(RETRY_MS, undefined, { signal }).catch(() => {});
     }
   }

@@ -51,6 +51,9 @@ const PER_CHAIN = {
   START_BLOCK_: integer(0, Number.MAX_SAFE_INTEGER),
 };
 
+/** The names of all its settings; those that end in a chain id without it. */
+export const INDEXER_VARIABLES = [...Object.keys(general.shape), ...Object.keys(PER_CHAIN)];
+
 type PerChain = {
   [Prefix in keyof typeof PER_CHAIN]: Map<number, z.output<(typeof PER_CHAIN)[Prefix]>>;
 };

@@ -12,24 +12,17 @@ import { startEmbeddedPostgres } from "../stack/embedded-postgres.ts";
 import { isUp } from "../stack/is-up.ts";
 import { refuseBusyPorts } from "../stack/ports.ts";
 import { claim, runUntilStopped } from "../stack/program.ts";
-import { SettingsError } from "../stack/settings.ts";
 import { type Part, runPart, Stack } from "../stack/stack.ts";
-import { type LocalChain, startLocalChain } from "./chain.ts";
+import type { LocalChain } from "./chain.ts";
 import { compileContracts } from "./contracts.ts";
-import { sendSamples } from "./samples.ts";
-
-const BLOCK_SECONDS = 2;
+import { BLOCK_SECONDS, bringToLife, readChainPorts, startChains } from "./sample-chains.ts";
 
 const startedAt = Date.now();
 const elapsed = () => ((Date.now() - startedAt) / 1000).toFixed(1);
 const say = (message: string) => console.log(`${elapsed().padStart(6)} s  ${message}`);
 
 const readSettings = () => {
-  const firstPort = Number(process.env.SANDBOX_PORT || 8545);
-  if (!Number.isInteger(firstPort) || firstPort < 1 || firstPort > 65_534) {
-    throw new SettingsError(["SANDBOX_PORT must be a whole number from 1 to 65534."]);
-  }
-  const chains = [1, 137].map((chainId, index) => ({ chainId, port: firstPort + index }));
+  const chains = readChainPorts(process.env);
   const settings = parseIndexerSettings({
     INDEXER_PORT: process.env.INDEXER_PORT,
     LOG_LEVEL: process.env.LOG_LEVEL,
@@ -146,19 +139,11 @@ await runUntilStopped(async (signal) => {
     const starting = stack.add("Postgres", startPostgres);
     starting.catch(() => {});
     const code = await compileContracts();
-    const localChains = await Promise.all(
-      chains.map(({ chainId, port }) =>
-        stack.add(`Chain ${chainId}`, async () => {
-          const chain = await startLocalChain(chainId, port, code, { output: logFile(`chain-${chainId}`) });
-          return { ...chain, ended: chain.exited };
-        }),
-      ),
-    );
+    const localChains = await startChains(stack, chains, code, (chainId) => logFile(`chain-${chainId}`));
     const { url } = await starting;
 
     say("Sending sample delegations of every kind…");
-    await Promise.all(localChains.map((chain) => sendSamples(chain, code)));
-    await Promise.all(localChains.map(({ client }) => client.setIntervalMining({ interval: BLOCK_SECONDS })));
+    await bringToLife(localChains, code);
 
     say("Indexing…");
     await stack.add("The indexer", async () => startIndexer(settings, url));

@@ -1,12 +1,12 @@
 import { execFile } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { delimiter, join } from "node:path";
+import { join } from "node:path";
 import { promisify } from "node:util";
-import { describe, expect, onTestFinished, test } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
 import { startApi } from "./support/api.ts";
-import { isProgram } from "./support/is-program.ts";
 import { parseMetrics, samplesOf } from "./support/metrics.ts";
+import { describeWith } from "./support/programs.ts";
 import { createChain, createDatabase, startIndexer, until } from "./support/setup.ts";
 
 // What operators are given in ops/ fits what the service serves, and the documents.
@@ -38,17 +38,12 @@ const metricsIn = (text: string): string[] => [
   ...new Set(text.match(/\b(delegation_registry|ponder|process|nodejs)_\w+/g) ?? []),
 ];
 
-const promtool = (process.env.PATH ?? "")
-  .split(delimiter)
-  .map((directory) => join(directory, "promtool"))
-  .find(isProgram);
-
 const runPromtool = async (...args: string[]) => {
-  const { stdout } = await promisify(execFile)(promtool ?? "promtool", args, { cwd: ROOT });
+  const { stdout } = await promisify(execFile)("promtool", args, { cwd: ROOT });
   return stdout;
 };
 
-describe.skipIf(!promtool)(promtool ? "promtool" : "[LEFT OUT: needs promtool, of the package prometheus]", () => {
+describeWith(["promtool"], "promtool", () => {
   test("takes the configuration, and every alert fires when it should and not otherwise", async () => {
     expect(await runPromtool("check", "config", "ops/prometheus/prometheus.yml")).toContain("SUCCESS");
     expect(await runPromtool("test", "rules", "ops/prometheus/alerts.test.yml")).toContain("SUCCESS");

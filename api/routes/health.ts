@@ -26,6 +26,8 @@ const ChainSchema = z
 const StatusSchema = z
   .object({
     version: z.string(),
+    commit: z.string().nullable().openapi({ description: "What the image was built from; null outside of one." }),
+    builtAt: z.string().nullable().openapi({ description: "When the image was built." }),
     startedAt: z.iso.datetime(),
     database: z.enum(["reachable", "out of reach"]),
     missingShards: z.array(z.string()).openapi({ description: "Shards that have not said what they index." }),
@@ -35,7 +37,8 @@ const StatusSchema = z
 
 type Status = z.infer<typeof StatusSchema>;
 
-export type Build = { version: string; startedAt: Date };
+/** What is running, and since when. */
+export type Build = Pick<Status, "version" | "commit" | "builtAt"> & { startedAt: Date };
 
 /** For whoever runs the service: is it alive, can it answer, and if not, why. */
 export const addHealth = (routes: Routes, shards: Shards, build: Build): void => {
@@ -88,7 +91,7 @@ export const addHealth = (routes: Routes, shards: Shards, build: Build): void =>
       },
     );
     const status: Status = {
-      version: build.version,
+      ...build,
       startedAt: build.startedAt.toISOString(),
       database: isReachable ? "reachable" : "out of reach",
       missingShards: [...shards.silent],

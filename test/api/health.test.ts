@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
 import { type Api, launchSampleApi } from "../support/api.ts";
 import { until } from "../support/setup.ts";
 
@@ -41,6 +41,8 @@ test("/status tells the state of every chain, and the version", async () => {
   const status = await response.json();
   expect(status).toEqual({
     version,
+    commit: null,
+    builtAt: null,
     startedAt: expect.stringMatching(/^\d{4}-\d\d-\d\dT/),
     database: "reachable",
     missingShards: [],
@@ -51,6 +53,19 @@ test("/status tells the state of every chain, and the version", async () => {
   expect(ethereum?.indexedBlock).toBeGreaterThan(20);
   expect(ethereum?.newestBlock).toBeGreaterThanOrEqual(ethereum?.indexedBlock ?? Number.NaN);
   expect(ethereum?.finalizedBlock).toBeLessThanOrEqual(ethereum?.indexedBlock ?? Number.NaN);
+});
+
+test("/status says which build it is, as its image does", async () => {
+  const image = { BUILD_VERSION: "1.2.3", BUILD_COMMIT: "0123abc", BUILD_TIME: "2026-01-02T03:04:05Z" };
+  const built = await launchSampleApi(image);
+  onTestFinished(() => built.stop());
+  expect(await (await built.get("/status")).json()).toMatchObject({
+    version: "1.2.3",
+    commit: "0123abc",
+    builtAt: "2026-01-02T03:04:05Z",
+  });
+  const { info } = (await (await built.get("/openapi.json")).json()) as { info: { version: string } };
+  expect(info.version).toBe("1.2.3");
 });
 
 test("the log has a line of JSON for each request, with its id, and no wallet", async () => {

@@ -2,20 +2,17 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { delimiter, join } from "node:path";
+import { join } from "node:path";
 import { createClient } from "@redis/client";
 import { describe, expect, onTestFinished } from "vitest";
 import type { Limit } from "../../api/limits/sliding-window.ts";
 import { findFreePort } from "../../stack/ports.ts";
-import { isProgram } from "./is-program.ts";
 import { keepOutput } from "./output.ts";
+import { findProgram } from "./programs.ts";
 import { until } from "./setup.ts";
 
 /** The machine's Redis, or Valkey; null where it has neither. */
-const redisServer: string | null =
-  ["redis-server", "valkey-server"]
-    .flatMap((name) => (process.env.PATH ?? "").split(delimiter).map((directory) => join(directory, name)))
-    .find(isProgram) ?? null;
+export const redisServer = findProgram("redis-server", "valkey-server");
 
 /** Tests that need a Redis. Where there is none they are left out, and the line of each says why. */
 export const describeWithRedis = (title: string, tests: () => void) =>
