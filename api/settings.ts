@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { shardName } from "../registry/shard-name.ts";
+import { indexSchemas } from "../registry/shard-name.ts";
 import { integer, isUrl, logLevel, port, problemsOf, SettingsError, setVariables } from "../stack/settings.ts";
 import { parseProxies, type TrustedProxies } from "./limits/client-address.ts";
 import type { Limit } from "./limits/sliding-window.ts";
@@ -42,11 +42,7 @@ const canBeDecoded = (text: string): boolean => {
 };
 
 const schema = z.object({
-  INDEX_SCHEMAS: z
-    .string()
-    .default("registry")
-    .transform((value) => [...new Set(value.split(",").map((name) => name.trim()))])
-    .pipe(z.array(shardName)),
+  INDEX_SCHEMAS: indexSchemas,
   HOST: z.string().default("0.0.0.0"),
   PORT: port.default(8080),
   MAX_INDEX_LAG_SECONDS: integer(1, 1_000_000_000).default(600),
