@@ -32,13 +32,16 @@ await runUntilStopped(async (signal) => {
   const { version } = JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8"));
   const { log, addLine } = createLog(settings.logLevel);
 
-  const database = new Database(databaseUrl, log);
+  const primary = new Database(databaseUrl, log);
+  const { databaseReadUrl } = settings;
+  // Keys stay with the primary: a new one works at once, and a revoked one does not outlive its minute.
+  const database = databaseReadUrl === null ? primary : new Database(databaseReadUrl, log, "The read replica");
   const shards = new Shards(database, settings.shards, settings.maxIndexLagSeconds);
   const { trustedProxies } = settings;
   const limiter = await startLimiter(settings.limit, settings.limitStoreUrl, log);
   const metrics = createMetrics(limiter);
-  const usage = new KeyUsage(database);
-  const admission = { keys: new KeyDirectory(database), usage, limiter, trustedProxies, metrics };
+  const usage = new KeyUsage(primary);
+  const admission = { keys: new KeyDirectory(primary), usage, limiter, trustedProxies, metrics };
   const { app } = createApp({ database, shards }, admission, { version, startedAt: new Date() }, { log, addLine });
   await Promise.race([keepMigrating(databaseUrl, signal, log), sleep(LONGEST_WAIT_MS, undefined, { ref: false })]);
   await shards.watch(signal, log);
@@ -59,5 +62,5 @@ await runUntilStopped(async (signal) => {
   await usage.write().catch(onUsageError);
   if (!usage.isWritten) log.warn("Some requests with keys were not counted: they could not be written down");
   limiter.close();
-  await database.close();
+  await Promise.all([...new Set([primary, database])].map((each) => each.close()));
 });

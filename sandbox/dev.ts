@@ -43,6 +43,7 @@ const readSettings = () => {
   // Beside an indexer that reads from these chains there is nothing but its own shard to answer from.
   const api = parseApiSettings({
     ...process.env,
+    DATABASE_READ_URL: undefined,
     HOST: "127.0.0.1",
     INDEX_SCHEMAS: settings.shard,
     MAX_INDEX_LAG_SECONDS: undefined,

@@ -79,12 +79,12 @@ export class Subject {
     }
   }
 
-  /** The same over HTTP: the API has to say what the registries say at the newest block. */
-  async expectSameAnswersOverHttp(apiUrl: string, key?: string): Promise<void> {
-    const head = await this.local.client.getBlockNumber();
-    const answers = await answersOfApi(apiUrl, this.local.chainId, this.world, head, key);
+  /** The same over HTTP: the API has to say what the registries say at the newest block, or at an older one. */
+  async expectSameAnswersOverHttp(apiUrl: string, key?: string, block?: bigint): Promise<void> {
+    const at = block ?? (await this.local.client.getBlockNumber());
+    const answers = await answersOfApi(apiUrl, this.local.chainId, this.world, at, key);
     this.answersOverHttp += answers.size;
-    expect(differences(answers, await this.#askRegistries(head))).toEqual([]);
+    expect(differences(answers, await this.#askRegistries(at))).toEqual([]);
   }
 
   async #askRegistries(block: bigint) {
