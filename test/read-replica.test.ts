@@ -1,9 +1,13 @@
+import { rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { pino } from "pino";
 import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
 import { Database } from "../api/database.ts";
 import { generateKey } from "../api/keys/api-key.ts";
 import { type Api, CHECK, FRESH_FOR_A_DAY, indexSamples, startApi, VAULT } from "./support/api.ts";
+import { runExport } from "./support/export.ts";
 import { addKey, endKey } from "./support/keys.ts";
 import { seededRandom } from "./support/random.ts";
 import { startReplicatedPostgres } from "./support/replica.ts";
@@ -111,7 +115,7 @@ test("answers from a replica are the registries' own at the block that they name
   console.log(`${subject.answersOverHttp} answers compared over HTTP.`);
 });
 
-test("a replica does all that a primary does: long lists, and statements that its recovery gets in the way of", async () => {
+test("a replica does all that a primary does: long lists, exports, and statements that its recovery gets in the way of", async () => {
   const { primaryUrl, replicaUrl } = await createDatabase("whole");
   await indexSamples(primaryUrl);
   const primary = await connect(primaryUrl);
@@ -130,6 +134,12 @@ test("a replica does all that a primary does: long lists, and statements that it
   });
   const readList = async () => JSON.parse((await blockOf(api, `/registry/v2/${VAULT}?numbers=string`)).body).length;
   await until("the long list is there", async () => (await readList()) > 3000, 10);
+  for (const format of ["csv", "parquet"]) {
+    const file = join(tmpdir(), `replica-${process.pid}.${format}`);
+    onTestFinished(() => rm(file, { force: true }));
+    const { code, output } = await runExport(replicaUrl, "--format", format, "--chain", "1", "--out", file);
+    expect(code, output).toBe(0);
+  }
 
   // The replica has to lock a table while a statement reads it, and ends the statement.
   const replica = new Database(replicaUrl, pino({ enabled: false }));

@@ -1,7 +1,7 @@
 import type pg from "pg";
 import { expect, test } from "vitest";
 import { scramVerifier } from "../roles/scram-verifier.ts";
-import { startApi } from "./support/api.ts";
+import { HOT, startApi, VAULT } from "./support/api.ts";
 import { addKey, endKey } from "./support/keys.ts";
 import { Random } from "./support/random.ts";
 import { rolesFor, runRoles } from "./support/roles.ts";
@@ -77,6 +77,12 @@ test("indexer, API and analyst each do their own work with a role of their own, 
     const { rows } = await asAnalyst.query("select count(*), analytics.count_test() from analytics.roles_test");
     expect(Number(rows[0].count)).toBeGreaterThan(0);
     expect(rows[0].count_test).toBe(rows[0].count);
+    await expectAllowed(asAnalyst, [
+      "select * from analytics.changes limit 1",
+      "select * from analytics.chains",
+      "select * from analytics.delegations_at(8453, 10)",
+      `select analytics.check_all(8453, '${HOT}', '${VAULT}')`,
+    ]);
     // Not even where it lifts its own restraints.
     await asAnalyst.query("set default_transaction_read_only = off");
     await expectDenied(asAnalyst, [
