@@ -2,7 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import pg from "pg";
 import { zeroHash } from "viem";
 import type { RegistryVersion } from "../registry/networks.ts";
-import { remakeAnalytics, updateAnalytics } from "./analytics/keep-analytics.ts";
+import { holdReaders, remakeAnalytics, updateAnalytics } from "./analytics/keep-analytics.ts";
 import type { ChainPlan, RegistryPlan } from "./plan.ts";
 
 /** The indexers' own notes, apart from what Ponder keeps. */
@@ -191,6 +191,7 @@ export class IndexerDatabase {
 
     return this.#inTransaction(async (client) => {
       await client.query(GIVE_WAY);
+      if (await hasOtherColumns(client, shard, schema)) await holdReaders(client);
       // Also where they show it already: what they say of it may have been written otherwise before.
       await replaceViews(client, shard, schema);
       // Once more, now that readers wait: none of them has seen a newer block than they will.
@@ -359,6 +360,20 @@ const hasCaughtUp = async (client: Queries, schema: string, heads: Heads, shown:
     [[...heads.keys()], [...heads.values()].map(({ number }) => number)],
   );
   return rows[0]?.chains === heads.size;
+};
+
+/** Whether a view of the shard has columns that the index has otherwise: then it has to be another view. */
+const hasOtherColumns = async (client: Queries, shard: string, schema: string): Promise<boolean> => {
+  const columns = "relname, attname, attnum, atttypid, atttypmod";
+  const { rows } = await client.query<{ other: boolean }>(
+    `with attribute as (select relnamespace, ${columns} from pg_attribute join pg_class on attrelid = pg_class.oid)
+     select exists (
+       select ${columns} from attribute where relnamespace = to_regnamespace($1) and attname <> 'finalized_number'
+       except select ${columns} from attribute where relnamespace = to_regnamespace($2)
+     ) as other`,
+    [pg.escapeIdentifier(shard), pg.escapeIdentifier(schema)],
+  );
+  return rows[0]?.other === true;
 };
 
 const replaceViews = async (client: Queries, shard: string, schema: string): Promise<void> => {

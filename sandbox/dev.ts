@@ -103,7 +103,7 @@ const apiReady = async ({ port }: ApiSettings) => {
 
 const printReady = (
   databaseUrl: string,
-  { shard, port }: IndexerSettings,
+  { port }: IndexerSettings,
   api: ApiSettings,
   chains: readonly LocalChain[],
 ) => {
@@ -119,7 +119,7 @@ Ready after ${elapsed()} s. Sample delegations of every kind are indexed.
   ${"API".padEnd(12)}${url}   reference at /docs, freshness at /status
 ${chainRows.join("\n")}
   ${"indexer".padEnd(12)}http://127.0.0.1:${port}   GraphQL at /graphql, SQL at /sql, progress at /status
-  ${"Postgres".padEnd(12)}${databaseUrl}   tables in schema "${shard}"
+  ${"Postgres".padEnd(12)}${databaseUrl}   for data teams: schema "analytics"
   ${"logs".padEnd(12)}${relative(process.cwd(), DATA)}/*.log
 
 Cold wallet ${vault}
@@ -137,7 +137,7 @@ Try next:
   DATABASE_URL="${databaseUrl}" npm run keys -- create --name mine
 
   What happened, and when
-  psql "${databaseUrl}" -c 'select * from ${shard}.delegation_change order by block_number'
+  psql "${databaseUrl}" -c 'select * from analytics.changes order by chain_id, block_number'
 
 Ctrl-C ends everything.
 `);

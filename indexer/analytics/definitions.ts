@@ -1,6 +1,6 @@
 import pg from "pg";
 import { CHAINS_OF, FUNCTIONS, type SqlFunction } from "./functions.ts";
-import { storedBlocks, storedRows } from "./stored.ts";
+import { STORED_TABLES, type StoredTable, storedRows } from "./stored.ts";
 import { CHAINS, selectColumns, VIEWS, type View } from "./views.ts";
 
 /**
@@ -28,12 +28,14 @@ from ${from}`,
   ],
 });
 
-const defineStored = (table: string, query: string, text: string): Definition => ({
+const defineStored = (table: StoredTable, shards: readonly string[]): Definition => ({
   name: `indexer.${table}`,
   kind: "view",
-  create: `create or replace view indexer.${table} as\n${query}`,
+  create: `create or replace view indexer.${table} as\n${storedRows(table, shards)}`,
   drop: `drop view if exists indexer.${table} cascade`,
-  comments: [comment(`view indexer.${table}`, text)],
+  comments: [
+    comment(`view indexer.${table}`, `The rows of ${table} of all shards: what the schema analytics is made of.`),
+  ],
 });
 
 const defineFunction = ({ name, args, returns, options, body, comment: text }: SqlFunction): Definition => {
@@ -51,16 +53,10 @@ $body$`,
 
 /** All that data teams are given, over these shards, each after what it is made of. */
 export const defineAnalytics = (shards: readonly string[]): Definition[] => [
-  defineStored("indexed_block", storedBlocks(shards), "The newest blocks of all shards."),
+  defineStored("indexed_block", shards),
   defineView(CHAINS),
   defineFunction(CHAINS_OF),
-  ...(["delegation_change", "delegation_v1", "delegation_v2"] as const).map((table) =>
-    defineStored(
-      table,
-      storedRows(table, shards),
-      `The rows of ${table}, each chain's from the shard that answers for it.`,
-    ),
-  ),
+  ...STORED_TABLES.filter((table) => table !== "indexed_block").map((table) => defineStored(table, shards)),
   ...VIEWS.map(defineView),
   ...FUNCTIONS.map(defineFunction),
 ];

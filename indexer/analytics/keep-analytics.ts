@@ -1,6 +1,7 @@
 import pg from "pg";
 import { ANALYTICS_VERSION, type Definition, defineAnalytics } from "./definitions.ts";
 import { STORED } from "./stored.ts";
+import { CHAINS, VIEWS } from "./views.ts";
 
 // The schema "analytics", which all indexers of a database keep together.
 
@@ -35,6 +36,18 @@ export const updateAnalytics = async (client: Queries): Promise<void> => {
 };
 
 /**
+ * Has readers of the schema wait until the transaction is over, and waits for those that are at it. Only so
+ * can what lies under it be replaced while others read: they lock a view first and what it is made of
+ * then, each view here before those that it is made of. Resetting an option that is not set locks a view
+ * and nothing under it.
+ */
+export const holdReaders = async (client: Queries): Promise<void> => {
+  for (const { name } of [...VIEWS.toReversed(), CHAINS]) {
+    await client.query(`alter view if exists ${name} reset (security_barrier)`);
+  }
+};
+
+/**
  * Makes the schema anew, in the transaction that it is called in, also in place of a newer version's: for
  * when that one's views cannot stay, because the tables under them have other columns.
  */
@@ -59,6 +72,7 @@ const isCurrent = async (client: Queries): Promise<boolean> => {
 
 /** Replaces views and functions in place, so that whatever was granted on them, or built on them, stays. */
 const replaceAnalytics = async (client: Queries): Promise<void> => {
+  await holdReaders(client);
   const shards = await findShards(client);
   await client.query("create schema if not exists analytics");
   for (const definition of defineAnalytics(shards)) {

@@ -58,7 +58,17 @@ export const STORED = {
   },
 } as const;
 
-type Table = keyof typeof STORED;
+export type StoredTable = keyof typeof STORED;
+
+/** In the order in which a reorg locks them. */
+export const STORED_TABLES: readonly StoredTable[] = [
+  "delegation_change",
+  "delegation_v1",
+  "delegation_v2",
+  "indexed_block",
+];
+
+const namesOf = (columns: Record<string, string>) => Object.keys(columns).join(", ");
 
 /** No row, but names and types. */
 const nothing = (columns: Record<string, string>, from = "") =>
@@ -66,39 +76,26 @@ const nothing = (columns: Record<string, string>, from = "") =>
     .map(([name, type]) => `null::${type} as ${name}`)
     .join(", ")} ${from} where false`;
 
-const union = (columns: Record<string, string>, selects: readonly string[]) =>
-  (selects.length > 0 ? selects : [nothing(columns)]).join("\nunion all\n");
-
 /**
  * A table's rows from every shard, each chain's from the one that answers for it. Which that is, is looked
- * up once for each shard and statement: a list of chains that an index can be searched by.
+ * up once for each shard and statement: a list of chains that an index can be searched by. Of the blocks,
+ * by which it is decided, those of every shard.
+ *
+ * Whoever reads a table reads nothing from those before it, which locks them. So in whatever order
+ * statements and functions of a transaction ask, they lock as a reorg does, and never deadlock with one.
  */
-export const storedRows = (table: Exclude<Table, "indexed_block">, shards: readonly string[]): string => {
-  const columns = Object.keys(STORED[table]).join(", ");
-  return union(
-    STORED[table],
-    shards.map(
-      (shard) =>
-        `select ${columns} from "${shard}".${table}\nwhere chain_id = any ((select analytics.chains_of('${shard}'))::bigint[])`,
-    ),
-  );
-};
-
-/**
- * The newest blocks of every shard. A statement that reads it has the shard's other tables first, if only
- * to hold none of their rows: so whoever asks for blocks before delegations, in one transaction, locks
- * them in the order in which a reorg does.
- */
-export const storedBlocks = (shards: readonly string[]): string => {
-  const columns = { shard: "text", ...STORED.indexed_block };
-  const tables: Exclude<Table, "indexed_block">[] = ["delegation_change", "delegation_v1", "delegation_v2"];
-  return union(
-    columns,
-    shards.flatMap((shard) => [
-      ...tables.map((table) => nothing(columns, `from "${shard}".${table}`)),
-      `select '${shard}', ${Object.keys(STORED.indexed_block).join(", ")} from "${shard}".indexed_block`,
-    ]),
-  );
+export const storedRows = (table: StoredTable, shards: readonly string[]): string => {
+  const columns = STORED[table];
+  const all = table === "indexed_block" ? { shard: "text", ...columns } : columns;
+  const before = STORED_TABLES.slice(0, STORED_TABLES.indexOf(table));
+  const selects = shards.flatMap((shard) => [
+    ...before.map((other) => nothing(all, `from "${shard}".${other}`)),
+    table === "indexed_block"
+      ? `select '${shard}', ${namesOf(columns)} from "${shard}".${table}`
+      : `select ${namesOf(columns)} from "${shard}".${table}
+where chain_id = any ((select analytics.chains_of('${shard}'))::bigint[])`,
+  ]);
+  return (selects.length > 0 ? selects : [nothing(all)]).join("\nunion all\n");
 };
 
 /** Where the active delegations of a registry are. */

@@ -114,7 +114,8 @@ export const CHAINS: View = {
 export const VIEWS: readonly View[] = [
   {
     name: "analytics.delegations",
-    comment: "The delegations that are active now, in both registries on all chains. A row is a delegation.",
+    comment:
+      "The delegations that are active now, in both registries on all chains. A row is a delegation. While a chain is catching up, and analytics.chains has no indexed_block for it, they are those of some earlier block.",
     columns: DELEGATIONS,
     // Always true of a block: the indexes for lists serve only those who say it.
     from: `(
