@@ -33,6 +33,8 @@ export const PLANNING = "-c plan_cache_mode=force_generic_plan -c enable_seqscan
 
 /** What Postgres says when two transactions wait for each other, or when a view was changed under a prepared statement. */
 const DEADLOCK = "40P01";
+/** What a replica says when it has to go on, to where a statement could not see its rows any more. */
+const CONFLICT_WITH_RECOVERY = "40001";
 const CHANGED_UNDER_PLAN = "0A000";
 /** When it ends a connection. */
 const SHUT_DOWN = "57P01";
@@ -58,7 +60,7 @@ const codeOf = (error: unknown): string | undefined => (error instanceof pg.Data
 /** Whether a statement failed for a reason that the next one will not meet. */
 const isWorthRetrying = (error: unknown): boolean => {
   const code = codeOf(error);
-  if (code !== undefined) return [DEADLOCK, CHANGED_UNDER_PLAN, SHUT_DOWN].includes(code);
+  if (code !== undefined) return [DEADLOCK, CONFLICT_WITH_RECOVERY, CHANGED_UNDER_PLAN, SHUT_DOWN].includes(code);
   return error instanceof Error && /connection terminated unexpectedly|ECONNRESET|EPIPE/i.test(error.message);
 };
 
@@ -66,15 +68,18 @@ const isWorthRetrying = (error: unknown): boolean => {
 export class Database {
   readonly #url: string;
   readonly #log: Logger;
+  readonly #name: string;
   readonly #checks: pg.Pool;
   readonly #lists: pg.Pool;
   readonly #cursors: pg.Pool;
   #lost: Error | null = null;
   #isClosed = false;
 
-  constructor(url: string, log: Logger) {
+  /** @param name - what the log calls it */
+  constructor(url: string, log: Logger, name = "The database") {
     this.#url = url;
     this.#log = log;
+    this.#name = name;
     this.#checks = this.#createPool(CHECK_CONNECTIONS, STATEMENT_TIMEOUT_MS);
     this.#lists = this.#createPool(LIST_CONNECTIONS, STATEMENT_TIMEOUT_MS);
     this.#cursors = this.#createPool(CURSOR_CONNECTIONS, CURSOR_TIMEOUT_MS);
@@ -223,7 +228,7 @@ export class Database {
   #startProbing(error: Error): void {
     if (this.#lost || this.#isClosed) return;
     this.#lost = error;
-    this.#log.error(`The database is out of reach: ${error.message}`);
+    this.#log.error(`${this.#name} is out of reach: ${error.message}`);
     this.#probe();
   }
 
@@ -231,7 +236,7 @@ export class Database {
     while (!this.#isClosed && !(await this.#canConnect())) await sleep(PROBE_MS, undefined, { ref: false });
     if (this.#isClosed) return;
     this.#lost = null;
-    this.#log.info("The database answers again");
+    this.#log.info(`${this.#name} answers again`);
   }
 
   async #canConnect(): Promise<boolean> {

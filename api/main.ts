@@ -33,14 +33,17 @@ await runUntilStopped(async (signal) => {
   const build = readBuild(process.env);
   const { log, addLine } = createLog(settings.logLevel);
 
-  const database = new Database(databaseUrl, log);
+  const primary = new Database(databaseUrl, log);
+  const { databaseReadUrl } = settings;
+  // Keys stay with the primary: a new one works at once, and a revoked one does not outlive its minute.
+  const database = databaseReadUrl === null ? primary : new Database(databaseReadUrl, log, "The read replica");
   const shards = new Shards(database, settings.shards, settings.maxIndexLagSeconds);
   const { trustedProxies } = settings;
   const limiter = await startLimiter(settings.limit, settings.limitStoreUrl, log);
-  const metrics = createMetrics({ database, shards, limiter, version: build.version });
-  const usage = new KeyUsage(database);
+  const metrics = createMetrics({ database, primary, shards, limiter, version: build.version });
+  const usage = new KeyUsage(primary);
   const { batches } = metrics;
-  const admission = { keys: new KeyDirectory(database, batches.keys), usage, limiter, trustedProxies, metrics };
+  const admission = { keys: new KeyDirectory(primary, batches.keys), usage, limiter, trustedProxies, metrics };
   const { answer } = createApp({ database, shards, batches }, admission, build, { log, addLine });
   await Promise.race([keepMigrating(databaseUrl, signal, log), sleep(LONGEST_WAIT_MS, undefined, { ref: false })]);
   await shards.watch(signal, log);
@@ -62,5 +65,5 @@ await runUntilStopped(async (signal) => {
   await usage.write().catch(onUsageError);
   if (!usage.isWritten) log.warn("Some requests with keys were not counted: they could not be written down");
   limiter.close();
-  await database.close();
+  await Promise.all([...new Set([primary, database])].map((each) => each.close()));
 });

@@ -14,8 +14,9 @@ const CONNECT_TIMEOUT_MS = 1_300;
 const STATEMENT_TIMEOUT_MS = 60_000;
 const RETRY_MS = 2_000;
 
+/** "if not exists" would not do: it asks for the right to create one, also where there is one. */
 const CREATE_SCHEMA = `
-  create schema if not exists service;
+  do $$ begin if to_regnamespace('service') is null then create schema service; end if; end $$;
   create table if not exists service.migration (
     name text primary key,
     applied_at timestamptz not null default now()

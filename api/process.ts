@@ -12,6 +12,7 @@ export const startApiProcess = (settings: ApiSettings, databaseUrl: string, outp
       ...Object.fromEntries(API_VARIABLES.map((name) => [name, ""])),
       ...process.env,
       DATABASE_URL: databaseUrl,
+      DATABASE_READ_URL: settings.databaseReadUrl ?? "",
       INDEX_SCHEMAS: settings.shards.join(),
       HOST: settings.host,
       PORT: String(settings.port),

@@ -1,10 +1,21 @@
 import { z } from "zod";
-import { shardName } from "../registry/shard-name.ts";
-import { integer, isUrl, logLevel, port, problemsOf, SettingsError, setVariables } from "../stack/settings.ts";
+import { indexSchemas } from "../registry/shard-name.ts";
+import {
+  databaseUrl,
+  integer,
+  isUrl,
+  logLevel,
+  port,
+  problemsOf,
+  SettingsError,
+  setVariables,
+} from "../stack/settings.ts";
 import { parseProxies, type TrustedProxies } from "./limits/client-address.ts";
 import type { Limit } from "./limits/sliding-window.ts";
 
 export type ApiSettings = {
+  /** A replica of the database, to answer from; null: the database itself. */
+  databaseReadUrl: string | null;
   /** The shards to answer from: each is the name of its views schema. */
   shards: readonly string[];
   host: string;
@@ -42,11 +53,8 @@ const canBeDecoded = (text: string): boolean => {
 };
 
 const schema = z.object({
-  INDEX_SCHEMAS: z
-    .string()
-    .default("registry")
-    .transform((value) => [...new Set(value.split(",").map((name) => name.trim()))])
-    .pipe(z.array(shardName)),
+  DATABASE_READ_URL: databaseUrl.optional(),
+  INDEX_SCHEMAS: indexSchemas,
   HOST: z.string().default("0.0.0.0"),
   PORT: port.default(8080),
   MAX_INDEX_LAG_SECONDS: integer(1, 1_000_000_000).default(600),
@@ -76,10 +84,17 @@ export const API_VARIABLES = Object.keys(schema.shape);
 
 /** Reads the API's settings from the environment. Throws a SettingsError that names every problem. */
 export const parseApiSettings = (environment: NodeJS.ProcessEnv): ApiSettings => {
-  const parsed = schema.safeParse(setVariables(environment));
-  if (!parsed.success) throw new SettingsError(problemsOf(parsed.error));
+  const variables = setVariables(environment);
+  const parsed = schema.safeParse(variables);
+  const isOrphan = variables.DATABASE_READ_URL !== undefined && variables.DATABASE_URL === undefined;
+  const problems = [
+    ...(parsed.success ? [] : problemsOf(parsed.error)),
+    ...(isOrphan ? ["DATABASE_READ_URL needs DATABASE_URL, the database that it is a replica of."] : []),
+  ];
+  if (!parsed.success || isOrphan) throw new SettingsError(problems);
   const { data } = parsed;
   return {
+    databaseReadUrl: data.DATABASE_READ_URL ?? null,
     shards: data.INDEX_SCHEMAS,
     host: data.HOST,
     port: data.PORT,

@@ -21,7 +21,7 @@ const database = new Database("", log);
 const limiter = await startLimiter(parseApiSettings({}).limit, null, log);
 const build = readBuild({});
 const shards = new Shards(database, [], 0);
-const metrics = createMetrics({ database, shards, limiter, version: build.version });
+const metrics = createMetrics({ database, primary: database, shards, limiter, version: build.version });
 const { document } = createApp(
   { database, shards, batches: metrics.batches },
   {

@@ -2,6 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import pg from "pg";
 import { zeroHash } from "viem";
 import type { RegistryVersion } from "../registry/networks.ts";
+import { holdReaders, remakeAnalytics, updateAnalytics } from "./analytics/keep-analytics.ts";
 import type { ChainPlan, RegistryPlan } from "./plan.ts";
 
 /** The indexers' own notes, apart from what Ponder keeps. */
@@ -190,6 +191,7 @@ export class IndexerDatabase {
 
     return this.#inTransaction(async (client) => {
       await client.query(GIVE_WAY);
+      if (await hasOtherColumns(client, shard, schema)) await holdReaders(client);
       // Also where they show it already: what they say of it may have been written otherwise before.
       await replaceViews(client, shard, schema);
       // Once more, now that readers wait: none of them has seen a newer block than they will.
@@ -199,10 +201,20 @@ export class IndexerDatabase {
          on conflict (name) do update set schema = excluded.schema, caught_up = true, since = excluded.since`,
         [shard, schema],
       );
+      // A shard that nobody reads yet is there for data teams from the start.
+      if (served === null) await updateAnalytics(client);
       return true;
     }).catch((error) => {
       if (error instanceof NotYetError) return false;
       throw error;
+    });
+  }
+
+  /** Keeps the schema "analytics" up to date with all shards of the database. */
+  async keepAnalytics(): Promise<void> {
+    await this.#inTransaction(async (client) => {
+      await client.query(GIVE_WAY);
+      await updateAnalytics(client);
     });
   }
 
@@ -350,6 +362,20 @@ const hasCaughtUp = async (client: Queries, schema: string, heads: Heads, shown:
   return rows[0]?.chains === heads.size;
 };
 
+/** Whether a view of the shard has columns that the index has otherwise: then it has to be another view. */
+const hasOtherColumns = async (client: Queries, shard: string, schema: string): Promise<boolean> => {
+  const columns = "relname, attname, attnum, atttypid, atttypmod";
+  const { rows } = await client.query<{ other: boolean }>(
+    `with attribute as (select relnamespace, ${columns} from pg_attribute join pg_class on attrelid = pg_class.oid)
+     select exists (
+       select ${columns} from attribute where relnamespace = to_regnamespace($1) and attname <> 'finalized_number'
+       except select ${columns} from attribute where relnamespace = to_regnamespace($2)
+     ) as other`,
+    [pg.escapeIdentifier(shard), pg.escapeIdentifier(schema)],
+  );
+  return rows[0]?.other === true;
+};
+
 const replaceViews = async (client: Queries, shard: string, schema: string): Promise<void> => {
   // In the order in which Ponder locks its tables: who reads several in this order never deadlocks.
   const { rows } = await client.query<{ name: string }>(
@@ -361,6 +387,7 @@ const replaceViews = async (client: Queries, shard: string, schema: string): Pro
   await client.query(
     `create index if not exists checkpoint_by_chain_id on ${tableName(schema, "_ponder_checkpoint")} (chain_id)`,
   );
+  const setAside: string[] = [];
   for (const { name } of rows) {
     const view = tableName(shard, name);
     const select =
@@ -372,10 +399,16 @@ const replaceViews = async (client: Queries, shard: string, schema: string): Pro
       // Other columns than before: only then is it another view, and loses what was granted on it.
       if (!(error instanceof pg.DatabaseError) || error.code !== INVALID_TABLE_DEFINITION) throw error;
       await client.query("rollback to savepoint replacing");
-      await client.query(`drop view if exists ${view}`);
+      const old = `${name}_old`;
+      await client.query(`alter view ${view} rename to ${pg.escapeIdentifier(old)}`);
       await client.query(`create view ${view} as ${select}`);
+      setAside.push(tableName(shard, old));
     }
   }
+  if (setAside.length === 0) return;
+  // What is made of the old views is made of the new ones now, without ever having been away.
+  await remakeAnalytics(client);
+  for (const view of setAside) await client.query(`drop view ${view}`);
 };
 
 /**

@@ -12,3 +12,10 @@ export const shardName = z
   .refine((name) => !RESERVED_SCHEMAS.includes(name) && !/^pg_|_[0-9a-f]{10}$/.test(name), {
     error: "is the name of a schema with another use",
   });
+
+/** INDEX_SCHEMAS: the names of shards, with commas. */
+export const indexSchemas = z
+  .string()
+  .default("registry")
+  .transform((value) => [...new Set(value.split(",").map((name) => name.trim()))])
+  .pipe(z.array(shardName));

@@ -37,6 +37,7 @@ const readSettings = () => {
   // Beside an indexer that reads from these chains there is nothing but its own shard to answer from.
   const api = parseApiSettings({
     ...process.env,
+    DATABASE_READ_URL: undefined,
     HOST: "127.0.0.1",
     INDEX_SCHEMAS: settings.shard,
     MAX_INDEX_LAG_SECONDS: undefined,
@@ -78,7 +79,7 @@ const apiReady = async ({ port }: ApiSettings) => {
 
 const printReady = (
   databaseUrl: string,
-  { shard, port }: IndexerSettings,
+  { port }: IndexerSettings,
   api: ApiSettings,
   chains: readonly LocalChain[],
 ) => {
@@ -94,7 +95,7 @@ Ready after ${elapsed()} s. Sample delegations of every kind are indexed.
   ${"API".padEnd(12)}${url}   reference at /docs, freshness at /status
 ${chainRows.join("\n")}
   ${"indexer".padEnd(12)}http://127.0.0.1:${port}   GraphQL at /graphql, SQL at /sql, progress at /status
-  ${"Postgres".padEnd(12)}${databaseUrl}   tables in schema "${shard}"
+  ${"Postgres".padEnd(12)}${databaseUrl}   for data teams: schema "analytics"
   ${"logs".padEnd(12)}${relative(process.cwd(), DATA)}/*.log
 
 Cold wallet ${vault}
@@ -112,7 +113,7 @@ Try next:
   DATABASE_URL="${databaseUrl}" npm run keys -- create --name mine
 
   What happened, and when
-  psql "${databaseUrl}" -c 'select * from ${shard}.delegation_change order by block_number'
+  psql "${databaseUrl}" -c 'select * from analytics.changes order by chain_id, block_number'
 
 Ctrl-C ends everything.
 `);

@@ -45,7 +45,9 @@ export const logLevel = z
   })
   .default("info");
 
-const databaseUrl = z.string().refine(isUrl(["postgres:", "postgresql:"]), { error: "must be a postgres:// URL" });
+export const databaseUrl = z
+  .string()
+  .refine(isUrl(["postgres:", "postgresql:"]), { error: "must be a postgres:// URL" });
 
 /** DATABASE_URL, or null where it is not set. */
 export const parseOptionalDatabaseUrl = (environment: NodeJS.ProcessEnv): string | null => {

@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { API_VARIABLES, parseApiSettings } from "../api/settings.ts";
 import { INDEXER_VARIABLES, parseIndexerSettings } from "../indexer/settings.ts";
+import { parseRolesSettings, ROLES_VARIABLES } from "../roles/settings.ts";
 
 const ROOT = join(import.meta.dirname, "..");
 
@@ -29,7 +30,14 @@ const PREFIXES = INDEXER_VARIABLES.filter((name) => name.endsWith("_"));
 const withoutChain = (name: string) => PREFIXES.find((prefix) => name.startsWith(prefix)) ?? name;
 
 test(".env.example has every setting of indexer, API and containers, and no other", () => {
-  const known = new Set([...INDEXER_VARIABLES, ...API_VARIABLES, ...inCompose.keys(), "DATABASE_URL", ...SANDBOX]);
+  const known = new Set([
+    ...INDEXER_VARIABLES,
+    ...API_VARIABLES,
+    ...ROLES_VARIABLES,
+    ...inCompose.keys(),
+    "DATABASE_URL",
+    ...SANDBOX,
+  ]);
   const listed = new Set(example.map(({ name }) => withoutChain(name)));
   expect([...listed].sort()).toEqual([...known].sort());
 });
@@ -39,10 +47,22 @@ test(".env.example shows the default of every setting that has one", () => {
   const RPC = { PONDER_RPC_URL_1: "https://rpc.example" };
   expect(parseApiSettings(defaults)).toEqual(parseApiSettings({}));
   expect(parseIndexerSettings({ ...RPC, ...defaults })).toEqual(parseIndexerSettings(RPC));
+  const PASSWORDS = Object.fromEntries(["INDEXER", "API", "ANALYST"].map((of) => [`${of}_PASSWORD`, "x".repeat(12)]));
+  expect(parseRolesSettings({ ...PASSWORDS, ...defaults })).toEqual(parseRolesSettings(PASSWORDS));
 
   const open = example.filter(({ value }) => !value).map(({ name }) => withoutChain(name));
   expect([...new Set(open)].sort()).toEqual(
-    [...PREFIXES, "CHAINS", "DATABASE_URL", "POSTGRES_PASSWORD", "BUILD_VERSION", "BUILD_COMMIT", "BUILD_TIME"].sort(),
+    [
+      ...PREFIXES,
+      "CHAINS",
+      "DATABASE_URL",
+      "DATABASE_READ_URL",
+      ...Object.keys(PASSWORDS),
+      "POSTGRES_PASSWORD",
+      "BUILD_VERSION",
+      "BUILD_COMMIT",
+      "BUILD_TIME",
+    ].sort(),
   );
   for (const [name, value] of inCompose) {
     const { isSet, value: shown } = example.find((variable) => variable.name === name) ?? {};

@@ -15,7 +15,7 @@ const ROUNDS = 40;
 const REORGS = 26;
 const SECONDS_TO_UNDO = 10;
 
-test("index and API give the registries' own answers after random operations and reorgs", {
+test("index, API and SQL give the registries' own answers after random operations and reorgs", {
   timeout: 600_000,
 }, async () => {
   const random = seededRandom("index-differential.test.ts");
@@ -36,6 +36,7 @@ test("index and API give the registries' own answers after random operations and
       await untilIndexed(database, subject.local);
       await subject.expectSameAnswers(databaseUrl, "registry", blocksBack);
       await subject.expectSameAnswersOverHttp(api.url, key);
+      await subject.expectSameAnswersInSql(databaseUrl, blocksBack);
     }
   };
   await compare([]);
@@ -76,11 +77,11 @@ test("index and API give the registries' own answers after random operations and
   for (const chain of chains) await untilIndexed(fresh, chain);
   expect(await dumpTables(freshUrl, "registry")).toEqual(await dumpTables(databaseUrl, "registry"));
 
-  const [operations, answers, overHttp] = (["operations", "answers", "answersOverHttp"] as const).map((tally) =>
-    subjects.reduce((sum, subject) => sum + subject[tally], 0),
-  );
+  const [operations, answers, overHttp, inSql] = (
+    ["operations", "answers", "answersOverHttp", "answersInSql"] as const
+  ).map((tally) => subjects.reduce((sum, subject) => sum + subject[tally], 0));
   console.log(
-    `${operations} operations, ${REORGS} reorgs of ${blocksUndone} blocks, ${answers} answers compared, ${overHttp} over HTTP.`,
+    `${operations} operations, ${REORGS} reorgs of ${blocksUndone} blocks, ${answers} answers compared, ${overHttp} over HTTP, ${inSql} in SQL.`,
   );
   console.log(`The slowest reorg was undone after ${slowestMs} ms. Undone in all:`, undone);
   expect(Object.keys(undone)).toEqual(
@@ -89,4 +90,5 @@ test("index and API give the registries' own answers after random operations and
   expect(operations).toBeGreaterThanOrEqual(500);
   expect(answers).toBeGreaterThanOrEqual(5000);
   expect(overHttp).toBeGreaterThanOrEqual(5000);
+  expect(inSql).toBeGreaterThanOrEqual(5000);
 });

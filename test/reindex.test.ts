@@ -49,6 +49,19 @@ test("a restarted indexer resumes; a changed one builds beside it, takes over wi
     }
   })();
 
+  // Nor are data teams.
+  const analyst = await connect(databaseUrl);
+  const known: number[] = [];
+  const analysing = (async () => {
+    while (isReading) {
+      const { rows } = await analyst.query(
+        `select analytics.known_block(8453)::int as block, count(*) as active from analytics.delegations where chain_id = 8453`,
+      );
+      known.push(rows[0].block);
+      await sleep(5);
+    }
+  })();
+
   // Nor is whoever asks the API.
   const api = await startApi({ databaseUrl });
   const wallet = subject.world.wallets[0].address;
@@ -86,16 +99,19 @@ test("a restarted indexer resumes; a changed one builds beside it, takes over wi
   await until("the old index is dropped", async () => (await indexSchemas(database)).length === 1);
   await sleep(1000);
   isReading = false;
-  await Promise.all([reading, asking, mining]);
+  await Promise.all([reading, analysing, asking, mining]);
   await untilIndexed(database, subject.local);
 
   expect(seen.length).toBeGreaterThan(100);
   expect(seen).toEqual(seen.toSorted((a, b) => Number(a - b)));
+  expect(known.length).toBeGreaterThan(100);
+  expect(known).toEqual(known.toSorted((a, b) => a - b));
   expect(answered.length).toBeGreaterThan(100);
   expect(answered.filter(({ status }) => status !== 200)).toEqual([]);
   expect(answered).toEqual(answered.toSorted((a, b) => a.block - b.block));
   await subject.expectSameAnswers(databaseUrl, "registry");
   await subject.expectSameAnswersOverHttp(api.url);
+  await subject.expectSameAnswersInSql(databaseUrl);
   expect(changed.output()).toContain(`Dropped ${schema}`);
 });
 

@@ -129,6 +129,7 @@ describe("parseIndexerSettings() with unusable settings", () => {
 describe("parseApiSettings()", () => {
   test("has working defaults", () => {
     expect(parseApiSettings({ INDEX_SCHEMAS: "" })).toEqual({
+      databaseReadUrl: null,
       shards: ["registry"],
       host: "0.0.0.0",
       port: 8080,
@@ -148,6 +149,7 @@ describe("parseApiSettings()", () => {
 
   test("names every problem at once", () => {
     const environment = {
+      DATABASE_READ_URL: "mysql://:s3cret@replica.example",
       INDEX_SCHEMAS: "Registry;drop",
       PORT: "0",
       MAX_INDEX_LAG_SECONDS: "soon",
@@ -162,6 +164,14 @@ describe("parseApiSettings()", () => {
     expect(parse).toThrow(SettingsError);
     for (const name of Object.keys(environment)) expect(parse).toThrow(new RegExp(`^ {2}- ${name}\\b`, "m"));
     expect(parse).not.toThrow("s3cret");
+  });
+
+  test("takes a replica of the database, not one of none", () => {
+    const DATABASE_READ_URL = "postgres://reader:secret@replica.example/delegations";
+    const DATABASE_URL = "postgres://api:secret@db.example/delegations";
+    expect(parseApiSettings({ DATABASE_URL, DATABASE_READ_URL }).databaseReadUrl).toBe(DATABASE_READ_URL);
+    expect(parseApiSettings({ DATABASE_URL }).databaseReadUrl).toBeNull();
+    expect(() => parseApiSettings({ DATABASE_READ_URL })).toThrow("DATABASE_READ_URL needs DATABASE_URL");
   });
 
   test.each(["redis://127.0.0.1:6379", "rediss://user:secret@cache.example:6380/2"])("takes the store %s", (url) => {

@@ -34,6 +34,9 @@ test("two shards share a database, and neither the death of one nor that of its 
   // The API answers for each chain from the shard that has it.
   const api = await startApi({ databaseUrl, env: { INDEX_SCHEMAS: "shard_op,shard_base" } });
   await op.expectSameAnswersOverHttp(api.url);
+  // And so does SQL, for both.
+  await op.expectSameAnswersInSql(databaseUrl);
+  await base.expectSameAnswersInSql(databaseUrl);
 
   const expectBaseUndisturbed = async () => {
     await base.mineRandomBlocks(3);

@@ -9,7 +9,15 @@ import { Traffic } from "./traffic.ts";
 
 const PREFIX = "delegation_registry_";
 
-export type Measured = { database: Database; shards: Shards; limiter: Limiter; version: string };
+export type Measured = {
+  /** Where answers come from. */
+  database: Database;
+  /** Where keys are, which may be the same. */
+  primary: Database;
+  shards: Shards;
+  limiter: Limiter;
+  version: string;
+};
 
 /** A value and what it is a value of. */
 type Reading = readonly [value: number, labels?: Record<string, string>];
@@ -18,7 +26,7 @@ type Reading = readonly [value: number, labels?: Record<string, string>];
  * What the API process tells of itself to Prometheus. Requests only count up plain numbers; metrics are made
  * of these when somebody asks, and of what is known then: the database is not asked for them.
  */
-export const createMetrics = ({ database, shards, limiter, version }: Measured) => {
+export const createMetrics = ({ database, primary, shards, limiter, version }: Measured) => {
   const registry = new Registry();
   const registers = [registry];
   const addGauge = (name: string, help: string, labelNames: string[], read: () => Iterable<Reading>) =>
@@ -77,18 +85,25 @@ export const createMetrics = ({ database, shards, limiter, version }: Measured) 
     Object.entries(batches).map(([kind, { waiting }]) => [waiting, { kind }]),
   );
 
-  addGauge("database_reachable", "1 while the database answers, else 0.", [], () => [[database.isReachable ? 1 : 0]]);
-  addGauge("pool_connections", "Connections to the database.", ["pool", "state"], () =>
-    database.pools().flatMap(({ pool, busy, idle }) => [
-      [busy, { pool, state: "busy" }],
-      [idle, { pool, state: "idle" }],
+  const databases = Object.entries({ primary, ...(database !== primary && { replica: database }) });
+  const pools = () =>
+    databases.flatMap(([name, each]) =>
+      each.pools().map(({ pool, ...load }) => ({ ...load, of: { database: name, pool } })),
+    );
+  addGauge("database_reachable", "1 while a database answers, else 0.", ["database"], () =>
+    databases.map(([name, { isReachable }]) => [isReachable ? 1 : 0, { database: name }]),
+  );
+  addGauge("pool_connections", "Connections to a database.", ["database", "pool", "state"], () =>
+    pools().flatMap(({ of, busy, idle }) => [
+      [busy, { ...of, state: "busy" }],
+      [idle, { ...of, state: "idle" }],
     ]),
   );
-  addGauge("pool_connections_limit", "Connections that a pool may have.", ["pool"], () =>
-    database.pools().map(({ pool, limit }) => [limit, { pool }]),
+  addGauge("pool_connections_limit", "Connections that a pool may have.", ["database", "pool"], () =>
+    pools().map(({ of, limit }) => [limit, of]),
   );
-  addGauge("pool_waiting", "Statements that wait for a connection.", ["pool"], () =>
-    database.pools().map(({ pool, waiting }) => [waiting, { pool }]),
+  addGauge("pool_waiting", "Statements that wait for a connection.", ["database", "pool"], () =>
+    pools().map(({ of, waiting }) => [waiting, of]),
   );
 
   addGauge("shard_started", "1 when a shard has said what it indexes, else 0.", ["shard"], () =>

@@ -2,12 +2,13 @@ import { parseEventLogs } from "viem";
 import { expect } from "vitest";
 import { registryV1Abi, registryV2Abi } from "../../registry/abi.ts";
 import { compileContracts } from "../../sandbox/contracts.ts";
-import { answersOfContracts, answersOfState, differences } from "./answers.ts";
+import { type Answers, answersOfContracts, answersOfState, differences } from "./answers.ts";
 import { answersOfApi } from "./api-answers.ts";
 import { readSnapshot, rebuildState } from "./index-state.ts";
 import type { Random } from "./random.ts";
 import { ReorgChain } from "./reorg-chain.ts";
 import { createChain } from "./setup.ts";
+import { answersOfSql } from "./sql-answers.ts";
 import { createWorld, randomTransaction, type World } from "./world.ts";
 
 /** A chain whose registries are written to at random, and asked. */
@@ -15,12 +16,16 @@ export class Subject {
   readonly chain: ReorgChain;
   readonly world: World;
   readonly #random: Random;
+  /** What the registries have answered, by the hash of the block. */
+  readonly #asked = new Map<string, Answers>();
   /** How many registry operations have been mined. */
   operations = 0;
   /** How many answers have been compared. */
   answers = 0;
   /** How many of them came from the API, over HTTP. */
   answersOverHttp = 0;
+  /** How many came from the schema analytics. */
+  answersInSql = 0;
 
   private constructor(chain: ReorgChain, world: World, random: Random) {
     this.chain = chain;
@@ -79,16 +84,30 @@ export class Subject {
     }
   }
 
-  /** The same over HTTP: the API has to say what the registries say at the newest block. */
-  async expectSameAnswersOverHttp(apiUrl: string, key?: string): Promise<void> {
-    const head = await this.local.client.getBlockNumber();
-    const answers = await answersOfApi(apiUrl, this.local.chainId, this.world, head, key);
+  /** The same over HTTP: the API has to say what the registries say at the newest block, or at an older one. */
+  async expectSameAnswersOverHttp(apiUrl: string, key?: string, block?: bigint): Promise<void> {
+    const at = block ?? (await this.local.client.getBlockNumber());
+    const answers = await answersOfApi(apiUrl, this.local.chainId, this.world, at, key);
     this.answersOverHttp += answers.size;
-    expect(differences(answers, await this.#askRegistries(head))).toEqual([]);
+    expect(differences(answers, await this.#askRegistries(at))).toEqual([]);
   }
 
-  async #askRegistries(block: bigint) {
-    const answers = await answersOfContracts(this.local.url, this.world, block);
+  /** The same in SQL: at the newest indexed block from what is active, and as of it and some before it from the log. */
+  async expectSameAnswersInSql(databaseUrl: string, blocksBack: readonly number[] = []): Promise<void> {
+    const ask = async (atBlock: bigint | null) => {
+      const { block, answers } = await answersOfSql(databaseUrl, this.local.chainId, this.world, atBlock);
+      this.answersInSql += answers.size;
+      expect(differences(answers, await this.#askRegistries(block))).toEqual([]);
+      return block;
+    };
+    const newest = await ask(null);
+    for (const back of [0, ...blocksBack]) await ask(newest - BigInt(back));
+  }
+
+  async #askRegistries(block: bigint): Promise<Answers> {
+    const { hash } = await this.local.client.getBlock({ blockNumber: block });
+    const answers = this.#asked.get(hash) ?? (await answersOfContracts(this.local.url, this.world, block));
+    this.#asked.set(hash, answers);
     this.answers += answers.size;
     return answers;
   }

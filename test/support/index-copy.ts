@@ -1,0 +1,53 @@
+import type pg from "pg";
+import { IndexerDatabase } from "../../indexer/database.ts";
+import type { ChainPlan } from "../../indexer/plan.ts";
+
+/** The index that a shard shows. */
+export const servedSchema = async (client: pg.Client, shard = "registry"): Promise<string> => {
+  const { rows } = await client.query("select schema from indexer.shard where name = $1", [shard]);
+  return rows[0].schema;
+};
+
+const TABLES = [
+  "delegation_change",
+  "delegation_v1",
+  "delegation_v2",
+  "indexed_block",
+  "vault_v1",
+  "_ponder_meta",
+  "_ponder_checkpoint",
+];
+
+/** Another index with the same rows, as an indexer with other settings would have made it. */
+export const copyIndex = async (client: pg.Client, from: string, to: string): Promise<void> => {
+  await client.query(`create schema ${to}`);
+  for (const table of TABLES) {
+    await client.query(`create table ${to}.${table} (like ${from}.${table} including all)`);
+    await client.query(`insert into ${to}.${table} select * from ${from}.${table}`);
+  }
+  await client.query(`update ${to}._ponder_meta set value = value || '{"is_ready": 1}'`);
+};
+
+/** An indexer's connection that has an index, which a copy is. */
+export const takeCopy = async (databaseUrl: string, client: pg.Client, shard: string, schema: string) => {
+  const indexer = await IndexerDatabase.connect(databaseUrl);
+  await indexer.takeIndex(shard, schema);
+  const { rows } = await client.query(
+    `select block.chain_id::int as id, block.number, block.timestamp, v1, v2
+     from ${schema}.indexed_block block join indexer.chain using (chain_id)
+     where chain.schema in (select schema from indexer.shard where name = 'registry')`,
+  );
+  const heads = new Map(
+    rows.map(({ id, number, timestamp }) => [id, { number: BigInt(number), timestamp: BigInt(timestamp) }]),
+  );
+  const plan: ChainPlan[] = rows.map(({ id, v1, v2 }) => ({
+    chainId: id,
+    name: String(id),
+    rpcUrls: [],
+    wsUrl: null,
+    v1: { address: v1, startBlock: 0 },
+    v2: { address: v2, startBlock: 0 },
+  }));
+  await indexer.noteHeads(schema, plan, heads);
+  return { indexer, serve: () => indexer.serve(shard, schema, heads) };
+};

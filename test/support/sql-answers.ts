@@ -1,0 +1,96 @@
+import pg from "pg";
+import { type Address, getAddress, type Hex, zeroAddress, zeroHash } from "viem";
+import { type Answers, type Listed, listOf, type Question, questionsOf, textOf } from "./answers.ts";
+import type { World } from "./world.ts";
+
+/** A question as a call of a function in the schema analytics, in every spelling that there is: one after the other. */
+const callOf = (question: Question, index: number): { call: string; values: (string | bigint)[] } => {
+  const { registry, check, vault, delegate, ...rest } = question;
+  const values: (string | bigint)[] = [index % 3 === 0 ? getAddress(delegate) : delegate, vault];
+  if ("contract" in rest) values.push(rest.contract);
+  if ("tokenId" in rest) values.push(rest.tokenId);
+  if ("rights" in rest) values.push(spellRights(rest.rights, index));
+  return { call: `check_${check}${registry === "v1" ? "_v1" : ""}`, values };
+};
+
+/** Full rights may be left empty, and others given as text. */
+const spellRights = (rights: Hex, index: number): string => {
+  if (rights === zeroHash) return ["", "0x", rights][index % 3] ?? rights;
+  return index % 2 === 0 ? rights : Buffer.from(rights.slice(2), "hex").toString().replaceAll("\0", "");
+};
+
+/** What a row of analytics.delegations says. */
+type Row = {
+  registry: "v1" | "v2";
+  type: string;
+  token_standard: string | null;
+  vault: Address;
+  delegate: Address;
+  contract: Address | null;
+  token_id: string | null;
+  rights: Hex | null;
+  amount: string | null;
+};
+
+const readRow = ({
+  registry,
+  type,
+  token_standard,
+  vault,
+  delegate,
+  contract,
+  token_id,
+  rights,
+  amount,
+}: Row): Listed => ({
+  type: token_standard ?? type,
+  vault,
+  delegate,
+  contract: contract ?? zeroAddress,
+  tokenId: BigInt(token_id ?? 0),
+  ...(registry === "v2" && { rights: rights ?? zeroHash, amount: BigInt(amount ?? 0) }),
+});
+
+/** What SQL answers at a block, or at the newest one: every check, and every list. In one transaction. */
+export const answersOfSql = async (
+  databaseUrl: string,
+  chainId: number,
+  world: World,
+  atBlock: bigint | null,
+): Promise<{ block: bigint; answers: Answers }> => {
+  const client = new pg.Client(databaseUrl);
+  await client.connect();
+  try {
+    await client.query("begin isolation level repeatable read read only");
+    const answers: Answers = new Map();
+    for (const [index, question] of questionsOf(world).entries()) {
+      const { call, values } = callOf(question, index);
+      const given = atBlock === null ? [chainId, ...values] : [chainId, ...values, atBlock];
+      const { rows } = await client.query({
+        name: `${call}${given.length}`,
+        text: `select analytics.${call}(${given.map((_, place) => `$${place + 1}`).join(", ")})::text as answer`,
+        values: given,
+      });
+      answers.set(textOf(question), rows[0].answer);
+    }
+
+    const source = atBlock === null ? "analytics.delegations where chain_id = $1" : "analytics.delegations_at($1, $2)";
+    const { rows } = await client.query<Row>(
+      `select * from ${source}`,
+      atBlock === null ? [chainId] : [chainId, atBlock],
+    );
+    for (const { address } of world.wallets) {
+      for (const version of ["v1", "v2"] as const) {
+        const ofVersion = rows.filter(({ registry }) => registry === version);
+        const end = (name: "vault" | "delegate") =>
+          listOf(ofVersion.filter((row) => row[name] === address.toLowerCase()).map(readRow));
+        answers.set(`${version} incoming ${address}`, end("delegate"));
+        answers.set(`${version} outgoing ${address}`, end("vault"));
+      }
+    }
+    const known = await client.query("select analytics.known_block($1, null, $2) as block", [chainId, atBlock]);
+    return { block: BigInt(known.rows[0].block), answers };
+  } finally {
+    await client.end();
+  }
+};
