@@ -27,9 +27,8 @@ CMD ["node", "--import", "tsx", "sandbox/chains.ts"]
 FROM base AS service
 COPY --from=modules /app/node_modules node_modules
 COPY . .
-# The container can write to /tmp alone. Whenever it starts, Ponder writes its types, and its Vite what it has made of
-# vite.config.ts.
-RUN ln -s /dev/null ponder-env.d.ts && ln -s /tmp node_modules/.vite-temp
+# Ponder writes types there whenever it starts; the container cannot write.
+RUN ln -s /dev/null ponder-env.d.ts
 # What /status says of the build. The last step, as it differs each time.
 ARG BUILD_VERSION= BUILD_COMMIT= BUILD_TIME=
 ENV BUILD_VERSION=$BUILD_VERSION BUILD_COMMIT=$BUILD_COMMIT BUILD_TIME=$BUILD_TIME
