@@ -95,7 +95,7 @@ test(`${ROUNDS * CHECKS} checks and ${ROUNDS * LISTS} long lists that nobody wai
   }
   const [first = 0] = sizes;
   expect(Math.max(...sizes) - first).toBeLessThan(50);
-  expect(meanwhile.slowest).toBeLessThan(1_400);
+  expect(meanwhile.slowest).toBeLessThan(5_000);
 
   // All places for long lists are free: four at once are sent whole.
   const lists = await Promise.all(

@@ -75,8 +75,8 @@ test.runIf(isLinux).for([
           `Alone: ${describeWaits(alone)}; meanwhile: ${describeWaits(meanwhile)}`,
       );
       expect(peak - before).toBeLessThan(150);
-      expect(meanwhile.median).toBeLessThan(alone.median * 3 + 10);
-      expect(meanwhile.slowest).toBeLessThan(1_000);
+      expect(meanwhile.median).toBeLessThan(alone.median * 3 + 50);
+      expect(meanwhile.slowest).toBeLessThan(2_000);
       // The oldest have made room.
       if (count > MOST)
         expect(sockets.slice(0, count - MOST).every(({ destroyed, readableEnded }) => destroyed || readableEnded)).toBe(

@@ -56,8 +56,8 @@ test(`${REQUESTS} pipelined checks are answered in order, in less than 100 MB, a
   );
   expect(answered).toBe(REQUESTS);
   expect(peak - before).toBeLessThan(100);
-  expect(meanwhile.median).toBeLessThan(250);
-  expect(meanwhile.slowest).toBeLessThan(1_400);
+  expect(meanwhile.median).toBeLessThan(500);
+  expect(meanwhile.slowest).toBeLessThan(5_000);
 }, 120_000);
 
 test("who never reads its answers is not read from any more, and cut off after a minute", async () => {

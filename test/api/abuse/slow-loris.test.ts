@@ -79,6 +79,6 @@ test(`${CLIENTS} clients each that send one byte at a time are cut off in time, 
     }
   }
   expect(meanwhile.asked).toBeGreaterThan(100);
-  expect(meanwhile.median).toBeLessThan(alone.median * 3 + 10);
-  expect(meanwhile.slowest).toBeLessThan(1_000);
+  expect(meanwhile.median).toBeLessThan(alone.median * 3 + 50);
+  expect(meanwhile.slowest).toBeLessThan(2_000);
 }, 60_000);
