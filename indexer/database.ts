@@ -201,8 +201,6 @@ export class IndexerDatabase {
          on conflict (name) do update set schema = excluded.schema, caught_up = true, since = excluded.since`,
         [shard, schema],
       );
-      // A shard that nobody reads yet is there for data teams from the start.
-      if (served === null) await updateAnalytics(client);
       return true;
     }).catch((error) => {
       if (error instanceof NotYetError) return false;
