@@ -40,7 +40,9 @@ const blockOf = async (api: Api, path: string) => {
   return { status: response.status, block: Number(response.headers.get("X-Indexed-Block")), body };
 };
 
-test("answers from a replica are the registries' own at the block that they name, through reorgs and while the replica stands still", async () => {
+test("answers from a replica are the registries' own at the block that they name, through reorgs and while the replica stands still", {
+  timeout: 600_000,
+}, async () => {
   const random = seededRandom("read-replica.test.ts");
   const { primaryUrl, replicaUrl } = await createDatabase("differential");
   const [primary, replica] = [await connect(primaryUrl), await connect(replicaUrl)];

@@ -67,7 +67,9 @@ const createTellingChain = async () => {
   return { local: chain.local, mineEmpty: () => chain.mine(), mine, questions };
 };
 
-test("a re-index costs no request: none fails, none goes back in time, and each answer is right at the block it names", async () => {
+test("a re-index costs no request: none fails, none goes back in time, and each answer is right at the block it names", {
+  timeout: 600_000,
+}, async () => {
   const chain = await createTellingChain();
   const chains = [chain.local];
   // The indexes differ in their start blocks, before which nothing happened.
