@@ -14,6 +14,8 @@ const STALL_MS = 60_000;
 const MOST_CONNECTIONS = 10_000;
 /** Of a connection with so many requests under way no more are read: pipelining gets nobody ahead of others. */
 const MOST_UNDER_WAY = 32;
+/** With more than these under way in all, which take some 100 MB, connections that pipeline are closed. */
+const MOST_UNDER_WAY_IN_ALL = 20_000;
 
 export type RunningServer = {
   port: number;
@@ -69,6 +71,7 @@ type Connections = ReturnType<typeof watchConnections>;
 const watchConnections = (server: Server) => {
   /** How many requests each has under way; the oldest connection first. */
   const open = new Map<Socket, { hasAsked: boolean; underWay: number }>();
+  let underWayInAll = 0;
   const closeOldestIdle = (): boolean => {
     for (const [socket, { underWay }] of open) {
       if (underWay > 0) continue;
@@ -86,7 +89,12 @@ const watchConnections = (server: Server) => {
     }
     const connection = { hasAsked: false, underWay: 0 };
     open.set(socket, connection);
-    socket.once("close", () => open.delete(socket));
+    socket.once("close", () => {
+      open.delete(socket);
+      // Those that waited for their turn are never told.
+      underWayInAll -= connection.underWay;
+      connection.underWay = 0;
+    });
     // Node resumes it after each request that it has read.
     socket.on("resume", () => {
       if (connection.underWay >= MOST_UNDER_WAY) socket.pause();
@@ -96,8 +104,12 @@ const watchConnections = (server: Server) => {
     const connection = open.get(socket);
     if (!connection) return;
     connection.hasAsked = true;
+    underWayInAll++;
     if (++connection.underWay === MOST_UNDER_WAY) socket.pause();
+    if (connection.underWay > 1 && underWayInAll > MOST_UNDER_WAY_IN_ALL) socket.destroy();
     response.on("close", () => {
+      if (connection.underWay === 0) return;
+      underWayInAll--;
       if (connection.underWay-- === MOST_UNDER_WAY) socket.resume();
     });
   });
