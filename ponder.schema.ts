@@ -1,5 +1,5 @@
 import { index, onchainTable, primaryKey, sql } from "ponder";
-import type { DelegationTypeV1, DelegationTypeV2 } from "./registry/delegation.ts";
+import { CONTRACT_OR_NULL, type DelegationTypeV1, type DelegationTypeV2 } from "./registry/delegation.ts";
 import type { RegistryVersion } from "./registry/networks.ts";
 
 // Addresses, rights and hashes are lower-case hex. A column of a key is never null: where a
@@ -14,6 +14,9 @@ const forListsOnly = sql`block_number >= 0`;
 
 /** The same for a wallet's outgoing list, where delegations to itself are left out: any number of them costs nothing. */
 const forOutgoingLists = sql`block_number >= 0 and vault <> delegate`;
+
+/** For data teams, who ask for all that was delegated for a contract. */
+const contractOrNull = sql.raw(`(${CONTRACT_OR_NULL})`);
 
 /** The log: one row for each delegation that an event switched on, re-amounted or switched off. */
 export const delegationChange = onchainTable(
@@ -45,6 +48,7 @@ export const delegationChange = onchainTable(
     pk: primaryKey({ columns: [table.chainId, table.blockNumber, table.logIndex, table.ordinal] }),
     byVault: index().on(table.chainId, table.vault, table.blockNumber, table.logIndex),
     byDelegate: index().on(table.chainId, table.delegate, table.blockNumber, table.logIndex),
+    byContract: index("delegation_change_contract_index").on(table.chainId, contractOrNull, table.blockNumber),
   }),
 );
 
@@ -70,6 +74,7 @@ export const delegationV1 = onchainTable(
     }),
     byVault: index().on(table.chainId, table.vault, table.blockNumber, table.logIndex).where(forOutgoingLists),
     byDelegate: index().on(table.chainId, table.delegate, table.blockNumber, table.logIndex).where(forListsOnly),
+    byContract: index("delegation_v1_contract_index").on(table.chainId, contractOrNull),
   }),
 );
 
@@ -99,6 +104,7 @@ export const delegationV2 = onchainTable(
     }),
     byVault: index().on(table.chainId, table.vault, table.blockNumber, table.logIndex).where(forOutgoingLists),
     byDelegate: index().on(table.chainId, table.delegate, table.blockNumber, table.logIndex).where(forListsOnly),
+    byContract: index("delegation_v2_contract_index").on(table.chainId, contractOrNull),
   }),
 );
 

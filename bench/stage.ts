@@ -3,7 +3,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import pg from "pg";
 import type { Address } from "viem";
 import { generateKey, hashKey, prefixOf } from "../api/keys/api-key.ts";
-import { CHECKS, type Check } from "../api/queries/check-delegation.ts";
+import { CHECKS, type Check } from "../registry/check-rule.ts";
 import type { RegistryVersion } from "../registry/networks.ts";
 import { startNode } from "../stack/child.ts";
 import { isUp } from "../stack/is-up.ts";

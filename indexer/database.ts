@@ -2,6 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import pg from "pg";
 import { zeroHash } from "viem";
 import type { RegistryVersion } from "../registry/networks.ts";
+import { remakeAnalytics, updateAnalytics } from "./analytics/keep-analytics.ts";
 import type { ChainPlan, RegistryPlan } from "./plan.ts";
 
 /** The indexers' own notes, apart from what Ponder keeps. */
@@ -199,10 +200,20 @@ export class IndexerDatabase {
          on conflict (name) do update set schema = excluded.schema, caught_up = true, since = excluded.since`,
         [shard, schema],
       );
+      // A shard that nobody reads yet is there for data teams from the start.
+      if (served === null) await updateAnalytics(client);
       return true;
     }).catch((error) => {
       if (error instanceof NotYetError) return false;
       throw error;
+    });
+  }
+
+  /** Keeps the schema "analytics" up to date with all shards of the database. */
+  async keepAnalytics(): Promise<void> {
+    await this.#inTransaction(async (client) => {
+      await client.query(GIVE_WAY);
+      await updateAnalytics(client);
     });
   }
 
@@ -361,6 +372,7 @@ const replaceViews = async (client: Queries, shard: string, schema: string): Pro
   await client.query(
     `create index if not exists checkpoint_by_chain_id on ${tableName(schema, "_ponder_checkpoint")} (chain_id)`,
   );
+  const setAside: string[] = [];
   for (const { name } of rows) {
     const view = tableName(shard, name);
     const select =
@@ -372,10 +384,16 @@ const replaceViews = async (client: Queries, shard: string, schema: string): Pro
       // Other columns than before: only then is it another view, and loses what was granted on it.
       if (!(error instanceof pg.DatabaseError) || error.code !== INVALID_TABLE_DEFINITION) throw error;
       await client.query("rollback to savepoint replacing");
-      await client.query(`drop view if exists ${view}`);
+      const old = `${name}_old`;
+      await client.query(`alter view ${view} rename to ${pg.escapeIdentifier(old)}`);
       await client.query(`create view ${view} as ${select}`);
+      setAside.push(tableName(shard, old));
     }
   }
+  if (setAside.length === 0) return;
+  // What is made of the old views is made of the new ones now, without ever having been away.
+  await remakeAnalytics(client);
+  for (const view of setAside) await client.query(`drop view ${view}`);
 };
 
 /**

@@ -200,6 +200,7 @@ class ServedIndex {
           for (const dropped of await this.#database.dropSuperseded(this.#shard)) {
             log(`Dropped ${dropped}: ${this.#schema} has taken its place.`);
           }
+          await this.#database.keepAnalytics();
         }
         trouble = undefined;
       } catch (error) {

@@ -22,3 +22,9 @@ export const NO_CONTRACT: Address = zeroAddress;
 export const NO_TOKEN = 0n;
 /** Empty rights are full rights: they satisfy a check for any rights. */
 export const FULL_RIGHTS: Hex = zeroHash;
+
+/**
+ * A delegation's contract for those who expect null where there is none, as SQL. An index of this
+ * expression serves statements that say the very same, and no check does.
+ */
+export const CONTRACT_OR_NULL = "case when type <> 'ALL' then contract end";

@@ -1,5 +1,5 @@
-import { type Address, type Hex, maxUint256 } from "viem";
-import { FULL_RIGHTS, NO_CONTRACT, NO_TOKEN } from "../../registry/delegation.ts";
+import type { Address, Hex } from "viem";
+import { type Check, checkRule } from "../../registry/check-rule.ts";
 import type { RegistryVersion } from "../../registry/networks.ts";
 import { Batch, type BatchLoad } from "../batch.ts";
 import type { Database } from "../database.ts";
@@ -19,49 +19,6 @@ export type Question = {
 /** In the words of the response: true, false, or the digits of a balance. */
 export type Answer = { value: string; freshness: Freshness | null };
 
-export const CHECKS = {
-  v1: ["all", "contract", "token"],
-  v2: ["all", "contract", "erc721", "erc20", "erc1155"],
-} as const satisfies Record<RegistryVersion, readonly string[]>;
-
-export type Check = (typeof CHECKS)[RegistryVersion][number];
-
-/**
- * A delegation of exactly this scope. One probe of the primary key, however many delegations the two
- * wallets have. In v2, full rights count for any rights that are asked for.
- */
-const delegation = (schema: string, version: RegistryVersion, type: string, contract: string, tokenId: string) =>
-  `from "${schema}".delegation_${version} d
-   where d.chain_id = q.chain_id and d.vault = q.vault and d.delegate = q.delegate
-     and d.type = '${type}' and d.contract = ${contract} and d.token_id = ${tokenId}
-     ${version === "v2" ? `and d.rights = any (array['${FULL_RIGHTS}', q.rights])` : ""}`;
-
-/** The registry's rule for a check: a broader delegation satisfies a narrower one. */
-const answerTo = (schema: string, version: RegistryVersion, check: Check): string => {
-  const held = (type: string, contract: string, tokenId: string) =>
-    `exists (select ${delegation(schema, version, type, contract, tokenId)})`;
-  const all = held("ALL", `'${NO_CONTRACT}'`, `${NO_TOKEN}`);
-  const contract = `${all} or ${held("CONTRACT", "q.contract", `${NO_TOKEN}`)}`;
-  const balance = (type: string, tokenId: string) =>
-    `case when ${contract} then ${maxUint256}
-     else coalesce((select max(d.amount) ${delegation(schema, version, type, "q.contract", tokenId)}), 0) end`;
-
-  switch (check) {
-    case "all":
-      return all;
-    case "contract":
-      return contract;
-    case "token":
-      return `${contract} or ${held("TOKEN", "q.contract", "q.token_id")}`;
-    case "erc721":
-      return `${contract} or ${held("ERC721", "q.contract", "q.token_id")}`;
-    case "erc20":
-      return balance("ERC20", `${NO_TOKEN}`);
-    case "erc1155":
-      return balance("ERC1155", "q.token_id");
-  }
-};
-
 /** Where a statement has its questions from: any number of them, or one alone, which Postgres is sooner done with. */
 const QUESTIONS = {
   many: "unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::numeric[], $6::text[]) with ordinality",
@@ -79,7 +36,7 @@ export const checkStatement = (
   `
     select concat_ws(' ', q.position, answer.value, ${freshnessColumns("block")})
     from ${QUESTIONS[questions]} as q (chain_id, vault, delegate, contract, token_id, rights, position)
-    cross join lateral (select (${answerTo(schema, version, check)})::text as value) answer
+    cross join lateral (select (${checkRule(`"${schema}".delegation_${version}`, version, check)})::text as value) answer
     left join "${schema}".indexed_block block on block.chain_id = q.chain_id
     order by q.position`;
 

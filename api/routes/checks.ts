@@ -1,4 +1,5 @@
 import { maxUint256 } from "viem";
+import type { Check } from "../../registry/check-rule.ts";
 import { FULL_RIGHTS, NO_CONTRACT, NO_TOKEN } from "../../registry/delegation.ts";
 import type { RegistryVersion } from "../../registry/networks.ts";
 import { answerHeaders, checkChain, type Source } from "../answering.ts";
@@ -16,7 +17,7 @@ import {
   tokenId,
   withExample,
 } from "../parameters.ts";
-import { type Check, DelegationChecks, type Question } from "../queries/check-delegation.ts";
+import { DelegationChecks, type Question } from "../queries/check-delegation.ts";
 import { z } from "../zod.ts";
 import { answers } from "./responses.ts";
 import type { Routes } from "./routes.ts";

@@ -1,0 +1,243 @@
+import { maxUint256 } from "viem";
+import { CHECKS, type Check, checkRule } from "../../registry/check-rule.ts";
+import { FULL_RIGHTS, NO_CONTRACT, NO_TOKEN } from "../../registry/delegation.ts";
+import type { RegistryVersion } from "../../registry/networks.ts";
+import { activeDelegations, delegationsActiveAt, periods } from "./stored.ts";
+import { DELEGATIONS, selectColumns } from "./views.ts";
+
+export type SqlFunction = {
+  name: string;
+  /** Name, type and default of each argument. */
+  args: readonly string[];
+  returns: string;
+  /** How it behaves, in Postgres's words. */
+  options: string;
+  body: string;
+  comment: string;
+};
+
+/** Reads nothing. */
+const PURE = "immutable parallel safe set search_path = pg_catalog, pg_temp";
+
+/** Reads what the schema's users may not read themselves. Everything in it is named with its schema. */
+const READING = "stable parallel safe security definer set search_path = pg_catalog, pg_temp";
+
+/** The same for answers that have an index for each of their questions, also before there are statistics. */
+const PROBING = `${READING} set enable_seqscan = off set plan_cache_mode = force_generic_plan`;
+
+const raise = (message: string, values: string, kind: "invalid_parameter_value" | "object_not_in_prerequisite_state") =>
+  `raise exception using errcode = '${kind}', message = format('${message}', ${values})`;
+
+export const CHAINS_OF: SqlFunction = {
+  name: "analytics.chains_of",
+  args: ["shard text"],
+  returns: "bigint[]",
+  options: READING,
+  body: `
+begin
+  return array(select chain.chain_id from analytics.chains chain where chain.shard = chains_of.shard);
+end`,
+  comment: "The chains that a shard answers for. shard: its name. The views use it to show each chain once.",
+};
+
+const PARSING: readonly SqlFunction[] = [
+  {
+    name: "analytics.parse_address",
+    args: ["address text", "argument text default 'address'"],
+    returns: "text",
+    options: PURE,
+    body: `
+begin
+  if address ~* '^0x[0-9a-f]{40}$' then return lower(address); end if;
+  ${raise("%s must be 0x and 40 hex digits, not %L", "argument, address", "invalid_parameter_value")};
+end`,
+    comment:
+      "An address as it is stored: lower-case. address: 0x and 40 hex digits, in any letter case; all else is refused. argument: what the refusal calls it.",
+  },
+  {
+    name: "analytics.parse_rights",
+    args: ["rights text"],
+    returns: "text",
+    options: PURE,
+    body: `
+begin
+  if rights is null or rights ~* '^(0x)?$' then return '${FULL_RIGHTS}'; end if;
+  if rights ~* '^0x[0-9a-f]{64}$' then return lower(rights); end if;
+  if rights !~* '^0x' and octet_length(convert_to(rights, 'UTF8')) <= 31 then
+    return '0x' || rpad(encode(convert_to(rights, 'UTF8'), 'hex'), 64, '0');
+  end if;
+  ${raise("rights must be 0x and 64 hex digits, or a text of at most 31 bytes, not %L", "rights", "invalid_parameter_value")};
+end`,
+    comment:
+      "Rights as bytes32 in lower-case hex. rights: 0x and 64 hex digits, or a text of at most 31 bytes; null, empty and 0x are full rights (zero), all else is refused.",
+  },
+  {
+    name: "analytics.parse_token_id",
+    args: ["token_id numeric"],
+    returns: "numeric",
+    options: PURE,
+    body: `
+begin
+  if token_id between 0 and ${maxUint256} and token_id = trunc(token_id) then return token_id; end if;
+  ${raise("token_id must be a whole number from 0 to 2^256-1, not %s", "coalesce(token_id::text, 'null')", "invalid_parameter_value")};
+end`,
+    comment: "A token id as it is given. token_id: a whole number from 0 to 2^256-1; all else is refused.",
+  },
+];
+
+const KNOWN_BLOCK: SqlFunction = {
+  name: "analytics.known_block",
+  args: ["chain_id bigint", "registry text default null", "at_block bigint default null"],
+  returns: "bigint",
+  options: READING,
+  body: `
+declare
+  chain analytics.chains;
+begin
+  if chain_id is null then
+    raise exception using errcode = 'invalid_parameter_value', message = 'chain_id must not be null';
+  end if;
+  if at_block < 0 then
+    ${raise("at_block must not be negative, but is %s", "at_block", "invalid_parameter_value")};
+  end if;
+  select known.* into chain from analytics.chains known where known.chain_id = known_block.chain_id;
+  if chain.chain_id is null then
+    raise exception using errcode = 'object_not_in_prerequisite_state',
+      message = format('Chain %s is not indexed here', chain_id),
+      hint = format('Indexed are: %s.',
+        coalesce((select string_agg(known.chain_id::text, ', ' order by known.chain_id) from analytics.chains known), 'none yet'));
+  end if;
+  if chain.indexed_block is null then
+    raise exception using errcode = 'object_not_in_prerequisite_state',
+      message = format('Chain %s is still being indexed: its index has reached block %s of %s', chain_id, chain.reached_block, chain.newest_block),
+      hint = 'Ask again when analytics.chains has an indexed_block for it.';
+  end if;
+  if registry = 'v1' and chain.registry_v1 is null or registry = 'v2' and chain.registry_v2 is null then
+    ${raise("The %s registry is not indexed on chain %s", "registry, chain_id", "object_not_in_prerequisite_state")};
+  end if;
+  if at_block > chain.indexed_block then
+    raise exception using errcode = 'object_not_in_prerequisite_state',
+      message = format('Block %s of chain %s is not indexed yet: the newest indexed block is %s', at_block, chain_id, chain.indexed_block);
+  end if;
+  return coalesce(at_block, chain.indexed_block);
+end`,
+  comment:
+    "The block that an answer is true at: at_block, or the newest indexed one. Raises an exception where nothing can be said: the chain is not indexed here or is catching up, has no such registry, or has not got to that block. chain_id: the chain. registry: v1, v2 or, by default, whichever there is. at_block: a past block, by default the newest.",
+};
+
+/** What a check is asked with beyond the wallets and the block, and how each is read. */
+const ASKED = {
+  contract: { arg: "contract text", read: "analytics.parse_address(contract, 'contract')", zero: `'${NO_CONTRACT}'` },
+  token_id: { arg: "token_id numeric", read: "analytics.parse_token_id(token_id)", zero: `${NO_TOKEN}` },
+  rights: { arg: "rights text default null", read: "analytics.parse_rights(rights)", zero: `'${FULL_RIGHTS}'` },
+} as const;
+
+type Asked = keyof typeof ASKED;
+
+const SCOPE: Record<Check, readonly Asked[]> = {
+  all: [],
+  contract: ["contract"],
+  token: ["contract", "token_id"],
+  erc721: ["contract", "token_id"],
+  erc20: ["contract"],
+  erc1155: ["contract", "token_id"],
+};
+
+const MEANING: Record<Check, string> = {
+  all: "Whether the delegate may act for the vault as a whole.",
+  contract:
+    "Whether the delegate may act for the vault with a contract: by a delegation for it, or for the whole vault.",
+  token:
+    "Whether the delegate may act for the vault with a token: by a delegation for it, for its contract, or for the whole vault.",
+  erc721:
+    "Whether the delegate may act for the vault with an ERC721 token: by a delegation for it, for its contract, or for the whole vault.",
+  erc20:
+    "The balance of an ERC20 contract that the vault has delegated: 0 without a delegation, 2^256-1 under one for the contract or the whole vault.",
+  erc1155:
+    "The balance of an ERC1155 token that the vault has delegated: 0 without a delegation, 2^256-1 under one for the contract or the whole vault.",
+};
+
+const WALLETS = {
+  v1: { delegate: "delegate", vault: "vault", argument: (name: string) => name },
+  v2: { delegate: "to", vault: "from", argument: (name: string) => `"${name}"` },
+} as const;
+
+const checkFunction = (version: RegistryVersion, check: Check): SqlFunction => {
+  const { delegate, vault, argument } = WALLETS[version];
+  const asked: readonly Asked[] = version === "v2" ? [...SCOPE[check], "rights"] : SCOPE[check];
+  const value = (name: Asked) => (asked.includes(name) ? ASKED[name].read : ASKED[name].zero);
+  const isBalance = check === "erc20" || check === "erc1155";
+  const answer = (relation: string) =>
+    `(select ${checkRule(relation, version, check)}
+  from (values (chain_id, asked_vault, asked_delegate, asked_contract, asked_token_id, asked_rights))
+    as q (chain_id, vault, delegate, contract, token_id, rights))`;
+  return {
+    name: `analytics.check_${check}${version === "v1" ? "_v1" : ""}`,
+    args: [
+      "chain_id bigint",
+      `${argument(delegate)} text`,
+      `${argument(vault)} text`,
+      ...asked.map((name) => ASKED[name].arg),
+      "at_block bigint default null",
+    ],
+    returns: isBalance ? "numeric" : "boolean",
+    options: PROBING,
+    // Of what is called the same, a column is meant: the arguments have been read into constants.
+    body: `
+#variable_conflict use_column
+declare
+  asked_vault constant text := analytics.parse_address(${argument(vault)}, '${vault}');
+  asked_delegate constant text := analytics.parse_address(${argument(delegate)}, '${delegate}');
+  asked_contract constant text := ${value("contract")};
+  asked_token_id constant numeric := ${value("token_id")};
+  asked_rights constant text := ${value("rights")};
+begin
+  perform analytics.known_block(chain_id, '${version}', at_block);
+  if at_block is null then
+    return ${answer(activeDelegations(version))};
+  end if;
+  return ${answer(delegationsActiveAt(version, "at_block"))};
+end`,
+    comment: [
+      `${MEANING[check]} The ${version} registry's own rule, which the API answers by too.`,
+      "Raises an exception where it is not known.",
+      `chain_id: the chain. ${delegate}: the delegate (hot wallet). ${vault}: the vault (cold wallet).`,
+      asked.includes("contract") && "contract: the contract.",
+      asked.includes("token_id") && "token_id: the token.",
+      asked.includes("rights") &&
+        "rights: what rights are needed, as bytes32 in hex or a text of at most 31 bytes; by default, full rights. Full rights satisfy any.",
+      "at_block: the block to look back to, by default the newest indexed one.",
+    ]
+      .filter((sentence) => sentence !== false)
+      .join(" "),
+  };
+};
+
+const DELEGATIONS_AT: SqlFunction = {
+  name: "analytics.delegations_at",
+  args: ["chain_id bigint", "block bigint"],
+  returns: "setof analytics.delegations",
+  options: READING,
+  body: `
+#variable_conflict use_column
+begin
+  if block is null then
+    raise exception using errcode = 'invalid_parameter_value', message = 'block must not be null';
+  end if;
+  perform analytics.known_block(delegations_at.chain_id, null, block);
+  return query select
+  ${selectColumns(DELEGATIONS)}
+  from (${periods("chain_id = delegations_at.chain_id and block_number <= block")}
+    having bool_and(active)
+  ) delegation;
+end`,
+  comment:
+    "The delegations that were active on a chain at a block, as in analytics.delegations. From the log of changes, all of which it reads up to that block. Raises an exception where they are not known. chain_id: the chain. block: the block.",
+};
+
+export const FUNCTIONS: readonly SqlFunction[] = [
+  ...PARSING,
+  KNOWN_BLOCK,
+  ...(["v2", "v1"] as const).flatMap((version) => CHECKS[version].map((check) => checkFunction(version, check))),
+  DELEGATIONS_AT,
+];
