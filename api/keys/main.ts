@@ -1,8 +1,7 @@
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { pino } from "pino";
-import { SANDBOX_DATA, START_DATA } from "../../stack/data-folders.ts";
-import { findEmbeddedPostgres } from "../../stack/embedded-postgres.ts";
+import { findDatabase } from "../../stack/find-database.ts";
 import { loadEnvFiles, runUntilStopped } from "../../stack/program.ts";
 import { parseOptionalDatabaseUrl } from "../../stack/settings.ts";
 import { Database } from "../database.ts";
@@ -149,19 +148,10 @@ const readCommand = (args: string[]): Command => {
   throw new Error(USAGE);
 };
 
-const findDatabase = async (): Promise<string> => {
-  const url =
-    parseOptionalDatabaseUrl(process.env) ??
-    (await findEmbeddedPostgres(join(START_DATA, "postgres"))) ??
-    (await findEmbeddedPostgres(join(SANDBOX_DATA, "postgres")));
-  if (url !== null) return url;
-  throw new Error("There is no database: set DATABASE_URL, or have npm start or npm run dev running, with their own.");
-};
-
 await runUntilStopped(async () => {
   loadEnvFiles(ROOT);
   const run = readCommand(process.argv.slice(2));
-  const url = await findDatabase();
+  const url = await findDatabase(parseOptionalDatabaseUrl(process.env));
   const { host, pathname } = new URL(url);
   say(`Database ${host}${pathname}`);
   await migrate(url);
