@@ -16,6 +16,7 @@ import { keepMigrating } from "./migrate.ts";
 import { startServer } from "./server.ts";
 import { apiPort, parseApiSettings } from "./settings.ts";
 import { Shards } from "./shards.ts";
+import { StateDigests } from "./state-digests.ts";
 
 // npm run api: the public HTTP service, over the database that indexers write to.
 
@@ -35,6 +36,7 @@ await runUntilStopped(async (signal) => {
 
   const database = new Database(databaseUrl, log);
   const shards = new Shards(database, settings.shards, settings.maxIndexLagSeconds);
+  const digests = new StateDigests(database, shards);
   const { trustedProxies } = settings;
   const limiter = await startLimiter(settings.limit, settings.limitStoreUrl, log);
   const metrics = createMetrics({ database, shards, limiter, version });
@@ -42,13 +44,14 @@ await runUntilStopped(async (signal) => {
   const { batches } = metrics;
   const admission = { keys: new KeyDirectory(database, batches.keys), usage, limiter, trustedProxies, metrics };
   const { answer } = createApp(
-    { database, shards, batches },
+    { database, shards, batches, digests },
     admission,
     { version, startedAt: new Date() },
     { log, addLine },
   );
   await Promise.race([keepMigrating(databaseUrl, signal, log), sleep(LONGEST_WAIT_MS, undefined, { ref: false })]);
   await shards.watch(signal, log);
+  const digesting = digests.watch(signal, log);
   const onUsageError = (error: unknown) => log.error({ err: error }, "Cannot write down how keys were used");
   usage.watch(signal, onUsageError);
 
@@ -67,5 +70,6 @@ await runUntilStopped(async (signal) => {
   await usage.write().catch(onUsageError);
   if (!usage.isWritten) log.warn("Some requests with keys were not counted: they could not be written down");
   limiter.close();
+  await digesting;
   await database.close();
 });
