@@ -17,11 +17,17 @@ import { addHealth, type Build } from "./routes/health.ts";
 import { addLists } from "./routes/lists.ts";
 import { addReference } from "./routes/reference.ts";
 import type { Routes } from "./routes/routes.ts";
+import type { StateDigests } from "./state-digests.ts";
 
 type Route = { pattern: string; answer: Handler };
 
 /** The whole service, apart from the server that it runs on. */
-export const createApp = (source: Omit<Source, "log">, admission: Admission, build: Build, { log, addLine }: Log) => {
+export const createApp = (
+  source: Omit<Source, "log"> & { digests: StateDigests },
+  admission: Admission,
+  build: Build,
+  { log, addLine }: Log,
+) => {
   const registry = new OpenAPIRegistry();
   const router = new PathRouter<Route>();
   const { traffic } = admission.metrics;
@@ -44,7 +50,7 @@ export const createApp = (source: Omit<Source, "log">, admission: Admission, bui
 
   addChecks(routes, source);
   addLists(routes, { ...source, log });
-  addHealth(routes, source.shards, build);
+  addHealth(routes, source, build);
   const document = describeService(registry, build.version);
   const json = JSON.stringify(document);
   routes.get("/openapi.json", (exchange) => respond(exchange, 200, json, { "Content-Type": "application/json" }));

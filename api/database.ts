@@ -11,10 +11,13 @@ const CHECK_CONNECTIONS = 8;
 const LIST_CONNECTIONS = 4;
 /** For long lists, each of which has one while it is read. */
 const CURSOR_CONNECTIONS = 4;
+/** For what nobody waits for. */
+const BACKGROUND_CONNECTIONS = 1;
 
 /** When Postgres gives a statement up, by itself. */
 const STATEMENT_TIMEOUT_MS = 1_000;
 const CURSOR_TIMEOUT_MS = 20_000;
+const BACKGROUND_TIMEOUT_MS = 10_000;
 /** A server that has not even done that by then does not answer any more. */
 const SILENCE_MS = 200;
 /** How long to wait for a connection, a new one or one that others use. */
@@ -50,6 +53,11 @@ export type PoolState = { pool: string; busy: number; idle: number; waiting: num
 /** Runs a statement on a connection. */
 type Run<Result> = (client: pg.PoolClient) => Promise<Result>;
 
+const runQuery = async (client: pg.PoolClient, query: AnyQuery): Promise<Row[]> => {
+  const { rows } = await client.query<unknown[]>({ ...query, rowMode: "array" });
+  return rows;
+};
+
 const runTextQuery = (client: pg.PoolClient, query: Query): Promise<TextRow[]> =>
   new Promise((resolve, reject) => {
     client.query(new TextQuery(query, (error, rows = []) => (error ? reject(error) : resolve(rows))));
@@ -72,6 +80,7 @@ export class Database {
   readonly #checks: pg.Pool;
   readonly #lists: pg.Pool;
   readonly #cursors: pg.Pool;
+  readonly #background: pg.Pool;
   #lost: Error | null = null;
   #isClosed = false;
 
@@ -83,14 +92,18 @@ export class Database {
     this.#checks = this.#createPool(CHECK_CONNECTIONS, STATEMENT_TIMEOUT_MS);
     this.#lists = this.#createPool(LIST_CONNECTIONS, STATEMENT_TIMEOUT_MS);
     this.#cursors = this.#createPool(CURSOR_CONNECTIONS, CURSOR_TIMEOUT_MS);
+    this.#background = this.#createPool(BACKGROUND_CONNECTIONS, BACKGROUND_TIMEOUT_MS);
   }
 
   /** Runs a prepared statement. The rows are arrays; numbers in them are digits. */
   query(query: AnyQuery): Promise<Row[]> {
-    return this.#runInTime(this.#checks, async (client) => {
-      const { rows } = await client.query<unknown[]>({ ...query, rowMode: "array" });
-      return rows;
-    });
+    return this.#runInTime(this.#checks, (client) => runQuery(client, query));
+  }
+
+  /** The same for what nobody waits for, and what keeps nobody waiting. */
+  queryInBackground(query: AnyQuery): Promise<Row[]> {
+    if (this.#lost) return Promise.reject(unavailable());
+    return this.#runTwice(this.#background, (client) => runQuery(client, query));
   }
 
   /** The same where all columns are wanted as texts: for answers, of which there are many. */
@@ -149,7 +162,7 @@ export class Database {
 
   async close(): Promise<void> {
     this.#isClosed = true;
-    await Promise.all([this.#checks, this.#lists, this.#cursors].map((pool) => pool.end()));
+    await Promise.all([this.#checks, this.#lists, this.#cursors, this.#background].map((pool) => pool.end()));
   }
 
   #createPool(max: number, statementTimeoutMs: number): pg.Pool {

@@ -16,6 +16,7 @@ import { keepMigrating } from "./migrate.ts";
 import { startServer } from "./server.ts";
 import { apiPort, parseApiSettings } from "./settings.ts";
 import { Shards } from "./shards.ts";
+import { StateDigests } from "./state-digests.ts";
 
 // npm run api: the public HTTP service, over the database that indexers write to.
 
@@ -38,15 +39,17 @@ await runUntilStopped(async (signal) => {
   // Keys stay with the primary: a new one works at once, and a revoked one does not outlive its minute.
   const database = databaseReadUrl === null ? primary : new Database(databaseReadUrl, log, "The read replica");
   const shards = new Shards(database, settings.shards, settings.maxIndexLagSeconds);
+  const digests = new StateDigests(database, shards);
   const { trustedProxies } = settings;
   const limiter = await startLimiter(settings.limit, settings.limitStoreUrl, log);
   const metrics = createMetrics({ database, primary, shards, limiter, version: build.version });
   const usage = new KeyUsage(primary);
   const { batches } = metrics;
   const admission = { keys: new KeyDirectory(primary, batches.keys), usage, limiter, trustedProxies, metrics };
-  const { answer } = createApp({ database, shards, batches }, admission, build, { log, addLine });
+  const { answer } = createApp({ database, shards, batches, digests }, admission, build, { log, addLine });
   await Promise.race([keepMigrating(databaseUrl, signal, log), sleep(LONGEST_WAIT_MS, undefined, { ref: false })]);
   await shards.watch(signal, log);
+  const digesting = digests.watch(signal, log);
   const onUsageError = (error: unknown) => log.error({ err: error }, "Cannot write down how keys were used");
   usage.watch(signal, onUsageError);
 
@@ -65,5 +68,6 @@ await runUntilStopped(async (signal) => {
   await usage.write().catch(onUsageError);
   if (!usage.isWritten) log.warn("Some requests with keys were not counted: they could not be written down");
   limiter.close();
+  await digesting;
   await Promise.all([...new Set([primary, database])].map((each) => each.close()));
 });

@@ -10,6 +10,7 @@ import { startLimiter } from "./limits/limiter.ts";
 import { createMetrics } from "./metrics/metrics.ts";
 import { parseApiSettings } from "./settings.ts";
 import { Shards } from "./shards.ts";
+import { StateDigests } from "./state-digests.ts";
 
 // npm run openapi: writes down what the service serves at /openapi.json.
 
@@ -23,7 +24,7 @@ const build = readBuild({});
 const shards = new Shards(database, [], 0);
 const metrics = createMetrics({ database, primary: database, shards, limiter, version: build.version });
 const { document } = createApp(
-  { database, shards, batches: metrics.batches },
+  { database, shards, batches: metrics.batches, digests: new StateDigests(database, shards) },
   {
     keys: new KeyDirectory(database, metrics.batches.keys),
     usage: new KeyUsage(database),

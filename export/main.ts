@@ -1,6 +1,7 @@
 import { join } from "node:path";
 import { findDatabase } from "../stack/find-database.ts";
 import { loadEnvFiles, runUntilStopped } from "../stack/program.ts";
+import { parseOptionalDatabaseUrl } from "../stack/settings.ts";
 import { exportDelegations, type Progress } from "./export-delegations.ts";
 import { parseRequest } from "./request.ts";
 
@@ -30,7 +31,7 @@ await runUntilStopped(async (signal) => {
     process.exitCode = 1;
   });
   const request = parseRequest(process.argv.slice(2));
-  const url = await findDatabase(process.env);
+  const url = await findDatabase(parseOptionalDatabaseUrl(process.env));
   const { host, pathname } = new URL(url);
   say(`Database ${host}${pathname}`);
   const { file, block, finalBlock, rows, bytes } = await exportDelegations(url, request, signal, sayProgress());

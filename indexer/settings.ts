@@ -22,7 +22,8 @@ export type IndexerSettings = {
   logLevel: string;
 };
 
-const urlList = z
+/** The URLs of a chain's RPC. */
+export const rpcUrlList = z
   .string()
   .transform((value) => value.split(",").map((url) => url.trim()))
   .refine((urls) => urls.every(isUrl(["http:", "https:", "ws:", "wss:"])), {
@@ -46,7 +47,7 @@ const general = z.object({
 
 /** The settings that end in a chain id. */
 const PER_CHAIN = {
-  PONDER_RPC_URL_: urlList,
+  PONDER_RPC_URL_: rpcUrlList,
   PONDER_WS_URL_: webSocketUrl,
   START_BLOCK_: integer(0, Number.MAX_SAFE_INTEGER),
 };
@@ -135,4 +136,5 @@ export const parseIndexerSettings = (environment: NodeJS.ProcessEnv): IndexerSet
   };
 };
 
-const knownChains = [...networks.keys()].sort((a, b) => a - b).join(", ");
+/** For whoever names another one. */
+export const knownChains = [...networks.keys()].sort((a, b) => a - b).join(", ");

@@ -1,12 +1,11 @@
 import { join } from "node:path";
 import { SANDBOX_DATA, START_DATA } from "./data-folders.ts";
 import { findEmbeddedPostgres } from "./embedded-postgres.ts";
-import { parseOptionalDatabaseUrl } from "./settings.ts";
 
-/** The database that a command is about: DATABASE_URL, or that of whatever runs on this machine. */
-export const findDatabase = async (environment: NodeJS.ProcessEnv): Promise<string> => {
+/** The database that a command is about: the one that is set, or that of a running `npm start` or `npm run dev`. */
+export const findDatabase = async (setting: string | null): Promise<string> => {
   const url =
-    parseOptionalDatabaseUrl(environment) ??
+    setting ??
     (await findEmbeddedPostgres(join(START_DATA, "postgres"))) ??
     (await findEmbeddedPostgres(join(SANDBOX_DATA, "postgres")));
   if (url !== null) return url;

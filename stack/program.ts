@@ -12,7 +12,7 @@ export const loadEnvFiles = (directory: string) => {
 /**
  * Runs a program until it ends or is asked to: SIGINT, SIGTERM or SIGHUP abort the signal, and the
  * program cleans up; a second one does not wait for that. An error is shown by its message, never by
- * its stack, and ends with code 1.
+ * its stack, and ends with code 1, or with the exit code that the program has set.
  */
 export const runUntilStopped = async (run: (signal: AbortSignal) => Promise<void>) => {
   const stopping = new AbortController();
@@ -24,11 +24,10 @@ export const runUntilStopped = async (run: (signal: AbortSignal) => Promise<void
   }
   try {
     await run(stopping.signal);
-    process.exitCode = 0;
   } catch (error) {
     if (!stopping.signal.aborted) {
       console.error(describeError(error));
-      process.exitCode = 1;
+      process.exitCode ||= 1;
     }
   }
   // Whatever a library left open must not keep the process.

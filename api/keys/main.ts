@@ -3,6 +3,7 @@ import { parseArgs } from "node:util";
 import { pino } from "pino";
 import { findDatabase } from "../../stack/find-database.ts";
 import { loadEnvFiles, runUntilStopped } from "../../stack/program.ts";
+import { parseOptionalDatabaseUrl } from "../../stack/settings.ts";
 import { Database } from "../database.ts";
 import { migrate } from "../migrate.ts";
 import { insertKey, type KeyInfo, listKeys, readUsage, revokeKey, searchKeys } from "../queries/api-keys.ts";
@@ -150,7 +151,7 @@ const readCommand = (args: string[]): Command => {
 await runUntilStopped(async () => {
   loadEnvFiles(ROOT);
   const run = readCommand(process.argv.slice(2));
-  const url = await findDatabase(process.env);
+  const url = await findDatabase(parseOptionalDatabaseUrl(process.env));
   const { host, pathname } = new URL(url);
   say(`Database ${host}${pathname}`);
   await migrate(url);

@@ -3,8 +3,23 @@ import { networks } from "../../registry/networks.ts";
 import { type Exchange, type Reply, respond } from "../exchange.ts";
 import { notIndexed, Problem } from "../problem.ts";
 import { lagSeconds, newestBlockOf, type Shards } from "../shards.ts";
+import type { StateDigests } from "../state-digests.ts";
 import { z } from "../zod.ts";
 import type { Routes } from "./routes.ts";
+
+const digest = z.string().nullable().openapi({ description: "null where the chain does not have this registry." });
+
+const DigestSchema = z
+  .object({
+    block: z.int().openapi({ description: "The block they are of: final, and a multiple of 1,000." }),
+    v1: digest,
+    v2: digest,
+  })
+  .nullable()
+  .openapi({
+    description:
+      "A hash over all active delegations of each registry, the same wherever the index is the same. Worked out in the background: null until it is.",
+  });
 
 const ChainSchema = z
   .object({
@@ -20,6 +35,7 @@ const ChainSchema = z
     newestBlock: z.int().openapi({ description: "The chain's own newest block, as the indexer last saw it." }),
     newestBlockTimestamp: z.int(),
     lagSeconds: z.int().nullable().openapi({ description: "How old the newest indexed block is." }),
+    stateDigest: DigestSchema,
   })
   .openapi("ChainStatus");
 
@@ -40,8 +56,10 @@ type Status = z.infer<typeof StatusSchema>;
 /** What is running, and since when. */
 export type Build = Pick<Status, "version" | "commit" | "builtAt"> & { startedAt: Date };
 
+type Health = { shards: Shards; digests: StateDigests };
+
 /** For whoever runs the service: is it alive, can it answer, and if not, why. */
-export const addHealth = (routes: Routes, shards: Shards, build: Build): void => {
+export const addHealth = (routes: Routes, { shards, digests }: Health, build: Build): void => {
   const add = (
     path: string,
     summary: string,
@@ -111,6 +129,7 @@ export const addHealth = (routes: Routes, shards: Shards, build: Build): void =>
           Number(freshness?.indexedBlockTimestamp ?? 0),
         ),
         lagSeconds: freshness && lagSeconds(freshness.indexedBlockTimestamp),
+        stateDigest: digests.find(chainId),
       })),
     };
     return respondJson(exchange, status, { "Cache-Control": "no-store" });

@@ -2,6 +2,7 @@ import { maxUint256 } from "viem";
 import { CHECKS, type Check, checkRule } from "../../registry/check-rule.ts";
 import { FULL_RIGHTS, NO_CONTRACT, NO_TOKEN } from "../../registry/delegation.ts";
 import type { RegistryVersion } from "../../registry/networks.ts";
+import { DIGEST_WORDS, sumDigests } from "../../registry/state-digest.ts";
 import { activeDelegations, delegationsActiveAt, periods } from "./stored.ts";
 import { DELEGATIONS, selectColumns } from "./views.ts";
 
@@ -235,9 +236,57 @@ end`,
     "The delegations that were active on a chain at a block, as in analytics.delegations. From the log of changes, all of which it reads up to that block. Raises an exception where they are not known. chain_id: the chain. block: the block.",
 };
 
+/** The columns of `delegation_change` that a digest is made of, from where active delegations are. */
+const DIGESTED = {
+  v1: `chain_id, 'v1' as registry, type, vault, delegate, contract, token_id, '${FULL_RIGHTS}' as rights, 0 as amount`,
+  v2: "chain_id, 'v2' as registry, type, vault, delegate, contract, token_id, rights, amount",
+};
+
+const STATE_DIGEST: SqlFunction = {
+  name: "analytics.state_digest",
+  args: ["chain_id bigint", "registry text", "at_block bigint default null"],
+  returns: "text",
+  options: READING,
+  body: `
+#variable_conflict use_column
+declare
+  sums numeric[];
+  total numeric := 0;
+  digest text := '';
+begin
+  if state_digest.registry is null or state_digest.registry not in ('v1', 'v2') then
+    ${raise("registry must be v1 or v2, not %L", "state_digest.registry", "invalid_parameter_value")};
+  end if;
+  perform analytics.known_block(state_digest.chain_id, state_digest.registry, at_block);
+${(["v1", "v2"] as const)
+  .map(
+    (version) => `
+  if state_digest.registry = '${version}' and at_block is null then
+    select summed.sums into sums from (${sumDigests(
+      `select ${DIGESTED[version]} from ${activeDelegations(version)} where chain_id = state_digest.chain_id`,
+    )}) summed;
+  elsif state_digest.registry = '${version}' then
+    select summed.sums into sums from (${sumDigests(
+      `select * from ${delegationsActiveAt(version, "at_block")} active where chain_id = state_digest.chain_id`,
+    )}) summed;
+  end if;`,
+  )
+  .join("")}
+  for word in reverse ${DIGEST_WORDS}..1 loop
+    total := total + coalesce(sums[word], 0);
+    digest := lpad(to_hex(mod(total, 4294967296)::bigint), 8, '0') || digest;
+    total := div(total, 4294967296);
+  end loop;
+  return '0x' || digest;
+end`,
+  comment:
+    "A hash over the active delegations of a registry on a chain: the same for the same delegations, in whatever database. docs/digest.md says how it is made. Raises an exception where they are not known. chain_id: the chain. registry: v1 or v2. at_block: the block to look back to, by default the newest indexed one.",
+};
+
 export const FUNCTIONS: readonly SqlFunction[] = [
   ...PARSING,
   KNOWN_BLOCK,
   ...(["v2", "v1"] as const).flatMap((version) => CHECKS[version].map((check) => checkFunction(version, check))),
   DELEGATIONS_AT,
+  STATE_DIGEST,
 ];

@@ -35,6 +35,7 @@ test("/status tells the state of every chain, and the version", async () => {
     newestBlock: expect.any(Number),
     newestBlockTimestamp: expect.any(Number),
     lagSeconds: expect.any(Number),
+    stateDigest: null,
   });
   const response = await api.get("/status");
   expect(response.status).toBe(200);

@@ -1,0 +1,65 @@
+import type { RegistryVersion } from "../../registry/networks.ts";
+import { DIGEST_WORDS, sumDigests } from "../../registry/state-digest.ts";
+import type { Database } from "../database.ts";
+
+export type Digests = Readonly<Record<RegistryVersion, string>>;
+
+const IDENTITY = "registry, vault, delegate, type, contract, token_id, rights";
+
+/** The delegations of some vaults that were active at a block, by the log: it stays as it is up to a final block. */
+const partOf = (shard: string) => ({
+  name: `${shard} digest part`,
+  text: sumDigests(
+    `select * from (
+       select distinct on (${IDENTITY}) *
+       from "${shard}".delegation_change
+       where chain_id = $1 and block_number <= $2 and vault >= $3 and vault < $4
+       order by ${IDENTITY}, block_number desc, log_index desc
+     ) latest where active`,
+    "registry",
+  ),
+});
+
+/** The first two digits of vaults, in order. */
+const PREFIXES = Array.from({ length: 256 }, (_, byte) => `0x${byte.toString(16).padStart(2, "0")}`);
+const AFTER_ALL = "0xg";
+
+/**
+ * The digests of a chain's state at a final block. Put together from many short statements, each with some of
+ * the vaults: a long one would hold up a reorg, and all who wait behind it.
+ * @param rest called after each statement
+ */
+export const readDigests = async (
+  database: Database,
+  { shard, chainId, block }: { shard: string; chainId: number; block: number },
+  rest: () => Promise<void>,
+): Promise<Digests> => {
+  const totals = { v1: 0n, v2: 0n };
+  for (const [index, prefix] of PREFIXES.entries()) {
+    const values = [chainId, block, prefix, PREFIXES[index + 1] ?? AFTER_ALL];
+    for (const [registry, sums] of await database.queryInBackground({ ...partOf(shard), values })) {
+      if ((registry === "v1" || registry === "v2") && Array.isArray(sums)) totals[registry] += addWords(sums);
+    }
+    await rest();
+  }
+  return { v1: writeDigest(totals.v1), v2: writeDigest(totals.v2) };
+};
+
+const addWords = (sums: readonly unknown[]): bigint =>
+  sums.reduce<bigint>(
+    (total, sum, word) => total + (BigInt(String(sum)) << BigInt(32 * (DIGEST_WORDS - 1 - word))),
+    0n,
+  );
+
+const writeDigest = (total: bigint): string => `0x${BigInt.asUintN(256, total).toString(16).padStart(64, "0")}`;
+
+const SERVED = { name: "schemas of shards", text: "select name, schema from indexer.shard where name = any ($1)" };
+
+/** Which index each of some shards shows. */
+export const readServedSchemas = async (
+  database: Database,
+  shards: readonly string[],
+): Promise<Map<string, string>> => {
+  const rows = await database.queryInBackground({ ...SERVED, values: [shards] });
+  return new Map(rows.map(([name, schema]) => [String(name), String(schema)]));
+};

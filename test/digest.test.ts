@@ -1,0 +1,191 @@
+import { createHash } from "node:crypto";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import type pg from "pg";
+import type { Address, Hex } from "viem";
+import { expect, test } from "vitest";
+import { registryV1Abi, registryV2Abi } from "../registry/abi.ts";
+import { startApi } from "./support/api.ts";
+import { Random } from "./support/random.ts";
+import { connect, createDatabase, startIndexer, until, untilIndexed } from "./support/setup.ts";
+import { Subject } from "./support/subject.ts";
+
+// Another way to the same number: as docs/digest.md says it, from what the registries themselves answer.
+
+const digestOf = (lines: readonly string[]): string => {
+  const total = lines.reduce((sum, line) => sum + BigInt(`0x${createHash("sha256").update(line).digest("hex")}`), 0n);
+  return `0x${(total % 2n ** 256n).toString(16).padStart(64, "0")}`;
+};
+
+const NOTHING = "0x0000000000000000000000000000000000000000";
+const FULL = `0x${"0".repeat(64)}`;
+
+/** All that a registry says is delegated by the wallets of a chain, a line each. */
+const linesOf = async ({ local, world }: Subject, registry: string, blockNumber: bigint): Promise<string[]> => {
+  const { client, chainId } = local;
+  const lines: string[] = [];
+  const add = (
+    type: string | undefined,
+    vault: Address,
+    delegate: Address,
+    contract: Address,
+    token: bigint,
+    rights: string,
+    amount: bigint,
+  ) =>
+    lines.push(
+      `${chainId} ${registry} ${type} ${vault.toLowerCase()} ${delegate.toLowerCase()} ${contract.toLowerCase()} ${token} ${rights} ${amount}`,
+    );
+  for (const { address: wallet } of world.wallets) {
+    if (registry === "v2") {
+      const types = ["NONE", "ALL", "CONTRACT", "ERC721", "ERC20", "ERC1155"];
+      const call = { abi: registryV2Abi, address: world.v2, args: [wallet], blockNumber } as const;
+      const made = await client.readContract({ ...call, functionName: "getOutgoingDelegations" });
+      for (const { type_, from, to, contract_, tokenId, rights, amount } of made) {
+        add(types[type_], from, to, contract_, tokenId, rights, amount);
+      }
+      continue;
+    }
+    const call = { abi: registryV1Abi, address: world.v1, args: [wallet], blockNumber } as const;
+    for (const delegate of await client.readContract({ ...call, functionName: "getDelegatesForAll" })) {
+      add("ALL", wallet, delegate, NOTHING, 0n, FULL, 0n);
+    }
+    const contracts = await client.readContract({ ...call, functionName: "getContractLevelDelegations" });
+    for (const { delegate, contract_ } of contracts) add("CONTRACT", wallet, delegate, contract_, 0n, FULL, 0n);
+    const tokens = await client.readContract({ ...call, functionName: "getTokenLevelDelegations" });
+    for (const { delegate, contract_, tokenId } of tokens) add("TOKEN", wallet, delegate, contract_, tokenId, FULL, 0n);
+  }
+  return lines;
+};
+
+const REGISTRIES = ["v1", "v2"] as const;
+
+const readDigest = async (database: pg.Client, chainId: number, registry: string, block: bigint | null = null) => {
+  const { rows } = await database.query("select analytics.state_digest($1, $2, $3) as digest", [
+    chainId,
+    registry,
+    block,
+  ]);
+  return String(rows[0]?.digest);
+};
+
+/** The digests of both registries at some blocks, which the registries have to bear out. */
+const expectDigests = async (database: pg.Client, subject: Subject, blocks: readonly bigint[]): Promise<string[]> => {
+  const { chainId } = subject.local;
+  const digests: string[] = [];
+  for (const block of blocks) {
+    for (const registry of REGISTRIES) {
+      const digest = await readDigest(database, chainId, registry, block);
+      expect(digest, `${registry} at block ${block}`).toBe(digestOf(await linesOf(subject, registry, block)));
+      digests.push(digest);
+    }
+  }
+  return digests;
+};
+
+test("the digest is what the registries' own answers give, at any block, through a reorg, and in any deployment", async () => {
+  const subject = await Subject.create(8453, new Random(31));
+  await subject.mineRandomBlocks(60);
+  const databaseUrl = await createDatabase();
+  const database = await connect(databaseUrl);
+  await startIndexer({ databaseUrl, chains: [subject.local] });
+  await untilIndexed(database, subject.local);
+  const head = await subject.local.client.getBlockNumber();
+
+  const past = [0n, 5n, 20n, head - 12n];
+  const before = await expectDigests(database, subject, [...past, head - 1n, head]);
+  expect(new Set(before.slice(2)).size).toBeGreaterThan(8);
+  for (const registry of REGISTRIES) {
+    expect(await readDigest(database, 8453, registry)).toBe(await readDigest(database, 8453, registry, head));
+  }
+
+  // Up to where a fork begins, nothing changes; after it, all is as the new one has it.
+  await subject.chain.takeBack(6);
+  await subject.mineRandomBlocks(8);
+  await untilIndexed(database, subject.local);
+  const newHead = await subject.local.client.getBlockNumber();
+  const after = await expectDigests(database, subject, [...past, newHead - 3n, newHead]);
+  expect(after.slice(0, past.length * 2)).toEqual(before.slice(0, past.length * 2));
+  expect(after.at(-1)).not.toBe(before.at(-1));
+
+  // Another deployment, which has seen no reorg: a shard of another name in another database.
+  const otherUrl = await createDatabase();
+  const other = await connect(otherUrl);
+  await startIndexer({ databaseUrl: otherUrl, chains: [subject.local], env: { SHARD: "elsewhere" } });
+  await untilIndexed(other, subject.local, { schema: "elsewhere" });
+  for (const registry of REGISTRIES) {
+    for (const block of [null, newHead, newHead - 7n, 20n]) {
+      expect(await readDigest(other, 8453, registry, block)).toBe(await readDigest(database, 8453, registry, block));
+    }
+  }
+
+  // Every part of a delegation counts, and how many there are; when it was made does not.
+  const [v1, v2] = [await readDigest(database, 8453, "v1"), await readDigest(database, 8453, "v2")];
+  const { rows: shards } = await database.query<{ schema: string }>("select schema from indexer.shard");
+  const table = `${shards[0]?.schema}.delegation_v2`;
+  const { rows } = await database.query<{ ctid: string }>(`select ctid from ${table} limit 1`);
+  const digestAfter = async (statement: string) => {
+    await database.query("begin; set local session_replication_role = replica");
+    await database.query(`${statement} where ctid = '${rows[0]?.ctid}'`);
+    const digests = [await readDigest(database, 8453, "v1"), await readDigest(database, 8453, "v2")];
+    await database.query("rollback");
+    return digests;
+  };
+  const seen = new Set([v2]);
+  const unknown: Hex = "0x00000000000000000000000000000000000000ff";
+  for (const change of [
+    "type = case type when 'ALL' then 'ERC20' else 'ALL' end",
+    `vault = '${unknown}'`,
+    `delegate = '${unknown}'`,
+    `contract = '${unknown}'`,
+    "token_id = token_id - 12",
+    `rights = '0x${"ab".repeat(32)}'`,
+    "amount = 77",
+  ]) {
+    const [sameV1, changed] = await digestAfter(`update ${table} set ${change}`);
+    expect(sameV1).toBe(v1);
+    expect(seen, change).not.toContain(changed);
+    seen.add(String(changed));
+  }
+  expect(seen).not.toContain((await digestAfter(`delete from ${table}`))[1]);
+  expect(await digestAfter(`update ${table} set block_number = 1, log_index = 9, transaction_hash = '0x'`)).toEqual([
+    v1,
+    v2,
+  ]);
+
+  // Where nothing is known, nothing is said.
+  await expect(readDigest(database, 8453, "v2", newHead + 1n)).rejects.toThrow("is not indexed yet");
+  await expect(readDigest(database, 1, "v2")).rejects.toThrow("Chain 1 is not indexed here");
+  await expect(readDigest(database, 8453, "v3")).rejects.toThrow("registry must be v1 or v2");
+});
+
+test("/status tells the digests at the newest thousandth block that is final, and what they are of", async () => {
+  const subject = await Subject.create(10, new Random(32));
+  await subject.mineRandomBlocks(20);
+  const { client } = subject.local;
+  while ((await client.getBlockNumber()) < 995n) await client.mine({ blocks: 1 });
+  // Some before the thousandth block, and some after it, until that is final.
+  await subject.mineRandomBlocks(45);
+  const databaseUrl = await createDatabase();
+  const database = await connect(databaseUrl);
+  await startIndexer({ databaseUrl, chains: [subject.local] });
+  await untilIndexed(database, subject.local);
+
+  const api = await startApi({ databaseUrl });
+  const readStatus = async () => {
+    const status = (await (await api.get("/status")).json()) as { chains: { stateDigest: unknown }[] };
+    return status.chains[0]?.stateDigest ?? null;
+  };
+  await until("the digests are there", async () => (await readStatus()) !== null, 60);
+  const [v1, v2] = await expectDigests(database, subject, [1000n]);
+  expect(await readStatus()).toEqual({ block: 1000, v1, v2 });
+  expect(v2).not.toBe(await readDigest(database, 10, "v2"));
+});
+
+test("the example of docs/digest.md is right", () => {
+  const text = readFileSync(join(import.meta.dirname, "../docs/digest.md"), "utf8");
+  const lines = text.match(/^1 v2 .*$/gm) ?? [];
+  expect(lines).toHaveLength(2);
+  expect(text).toContain(`\`${digestOf(lines)}\``);
+  for (const line of lines) expect(text).toContain(createHash("sha256").update(line).digest("hex"));
+});
