@@ -4,7 +4,7 @@ import pg from "pg";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type Dev, launchDev, sandboxFolder } from "./support/dev.ts";
 import { printTable } from "./support/print-table.ts";
-import { until } from "./support/setup.ts";
+import { untilAnalytics } from "./support/setup.ts";
 
 // docs/analytics.md says what `npm run dev` answers, and names every view, column and function as the database does.
 
@@ -21,9 +21,7 @@ beforeAll(async () => {
   await dev.untilReady(110);
   client = new pg.Client(dev.databaseUrl());
   await client.connect();
-  const hasSchema = async () =>
-    (await client.query("select to_regclass('analytics.wallets') as view")).rows[0].view !== null;
-  await until("the schema is there", hasSchema, 10);
+  await untilAnalytics(client);
 });
 afterAll(async () => {
   await client?.end();

@@ -13,7 +13,7 @@ import { AIRDROP, COIN, GONE, GUEST, HOT, NFT, SAFE, VAULT } from "./support/api
 import { requestBlock } from "./support/indexed-subject.ts";
 import { startIndexerProcess } from "./support/indexer-process.ts";
 import { startRpcProxy } from "./support/rpc-proxy.ts";
-import { createDatabase, launchChain, untilIndexed } from "./support/setup.ts";
+import { createDatabase, launchChain, untilAnalytics, untilIndexed } from "./support/setup.ts";
 
 // A chain with delegations of every kind, ended in every way, and its index, whose indexer has ended.
 
@@ -42,6 +42,7 @@ beforeAll(async () => {
   await database.query("set session_replication_role = replica");
   const indexer = await startIndexerProcess({ databaseUrl, chains: [chain] });
   await untilIndexed(database, chain);
+  await untilAnalytics(database);
   await indexer.stop();
 });
 afterAll(async () => {

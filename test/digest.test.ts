@@ -7,7 +7,7 @@ import { expect, test } from "vitest";
 import { registryV1Abi, registryV2Abi } from "../registry/abi.ts";
 import { startApi } from "./support/api.ts";
 import { Random } from "./support/random.ts";
-import { connect, createDatabase, startIndexer, until, untilIndexed } from "./support/setup.ts";
+import { connect, createDatabase, startIndexer, until, untilAnalytics, untilIndexed } from "./support/setup.ts";
 import { Subject } from "./support/subject.ts";
 
 // Another way to the same number: as docs/digest.md says it, from what the registries themselves answer.
@@ -90,6 +90,7 @@ test("the digest is what the registries' own answers give, at any block, through
   const database = await connect(databaseUrl);
   await startIndexer({ databaseUrl, chains: [subject.local] });
   await untilIndexed(database, subject.local);
+  await untilAnalytics(database);
   const head = await subject.local.client.getBlockNumber();
 
   const past = [0n, 5n, 20n, head - 12n];
@@ -113,6 +114,7 @@ test("the digest is what the registries' own answers give, at any block, through
   const other = await connect(otherUrl);
   await startIndexer({ databaseUrl: otherUrl, chains: [subject.local], env: { SHARD: "elsewhere" } });
   await untilIndexed(other, subject.local, { schema: "elsewhere" });
+  await untilAnalytics(other);
   for (const registry of REGISTRIES) {
     for (const block of [null, newHead, newHead - 7n, 20n]) {
       expect(await readDigest(other, 8453, registry, block)).toBe(await readDigest(database, 8453, registry, block));
@@ -170,6 +172,7 @@ test("/status tells the digests at the newest thousandth block that is final, an
   const database = await connect(databaseUrl);
   await startIndexer({ databaseUrl, chains: [subject.local] });
   await untilIndexed(database, subject.local);
+  await untilAnalytics(database);
 
   const api = await startApi({ databaseUrl });
   const readStatus = async () => {

@@ -33,9 +33,9 @@ const alerts = read("ops/prometheus/alerts.yml")
   .slice(1);
 const guide = read("docs/operating.md");
 
-/** The names of metrics in a text. */
+/** The names of metrics in a text. A schema is called ponder_sync. */
 const metricsIn = (text: string): string[] => [
-  ...new Set(text.match(/\b(delegation_registry|ponder|process|nodejs)_\w+/g) ?? []),
+  ...new Set(text.match(/\b(delegation_registry|ponder(?!_sync\b)|process|nodejs)_\w+/g) ?? []),
 ];
 
 const runPromtool = async (...args: string[]) => {

@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { LocalChain } from "../sandbox/chain.ts";
 import { startIndexerProcess } from "./support/indexer-process.ts";
 import { runningProcesses } from "./support/processes.ts";
-import { createDatabase, launchChain, until } from "./support/setup.ts";
+import { createDatabase, launchChain, untilIndexed } from "./support/setup.ts";
 
 // Ponder's own HTTP server: for the operator and data teams, and nobody else. docs/security.md says so.
 
@@ -21,12 +21,7 @@ beforeAll(async () => {
   url = `http://127.0.0.1:${indexer.port}`;
   database = new pg.Client(databaseUrl);
   await database.connect();
-  const isReady = () =>
-    fetch(`${url}/ready`).then(
-      ({ ok }) => ok,
-      () => false,
-    );
-  await until("the indexer is ready", isReady);
+  await untilIndexed(database, chain);
   await database.query("create schema service; create table service.api_key (hash text)");
 });
 afterAll(async () => {

@@ -56,7 +56,8 @@ export const readShards = async (database: Database, shards: readonly string[]):
     reachedBlock: String(reached),
     v1: v1 === null ? null : String(v1),
     v2: v2 === null ? null : String(v2),
-    freshness: blocks.get(`${shard} ${chainId}`) ?? null,
+    // An index that came to be served between the two statements is known by the next look.
+    freshness: isServed === true ? (blocks.get(`${shard} ${chainId}`) ?? null) : null,
   }));
 };
 

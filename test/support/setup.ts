@@ -62,6 +62,13 @@ export const until = async (what: string, isSo: () => Promise<boolean>, seconds 
   }
 };
 
+/** Resolves when an indexer has made what data teams are given, which it does once it has caught up. */
+export const untilAnalytics = (database: pg.Client): Promise<void> =>
+  until("the schema analytics is there", async () => {
+    const { rows } = await database.query("select to_regclass('analytics.wallets') is not null as exists");
+    return rows[0]?.exists === true;
+  });
+
 /** Resolves when the newest block of a chain is the newest that the index includes. */
 export const untilIndexed = async (
   database: pg.Client,
