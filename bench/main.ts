@@ -27,10 +27,10 @@ const QUICK: typeof FULL = {
   few: 10_000,
   many: 100_000,
   rounds: 3,
-  ms: 300,
+  ms: 250,
   warmUpMs: 1_000,
   events: 10_000,
-  samples: 4,
+  samples: 3,
 };
 const PARTS = ["http", "growth", "backfill", "live"] as const;
 
