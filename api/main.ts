@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { refuseBusyPorts } from "../stack/ports.ts";
-import { describeError, loadEnvFiles, runUntilStopped } from "../stack/program.ts";
+import { describeError, loadEnvFiles, runUntilStopped, untilAborted } from "../stack/program.ts";
 import { parseAll, parseDatabaseUrl } from "../stack/settings.ts";
 import { createApp } from "./app.ts";
 import { readBuild } from "./build.ts";
@@ -62,7 +62,7 @@ await runUntilStopped(async (signal) => {
     log.warn(`No metrics are served, set another METRICS_PORT: ${describeError(error)}`),
   );
 
-  if (!signal.aborted) await new Promise((resolve) => signal.addEventListener("abort", resolve, { once: true }));
+  await untilAborted(signal);
   log.info("Stopping: no new requests");
   await server.stop();
   await usage.write().catch(onUsageError);

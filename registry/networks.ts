@@ -39,3 +39,6 @@ export const networks: ReadonlyMap<number, Network> = new Map(
     .parse(table)
     .map((network) => [network.chainId, network]),
 );
+
+/** What people call a chain. */
+export const networkName = (chainId: number): string => networks.get(chainId)?.name ?? `chain ${chainId}`;

@@ -2,7 +2,7 @@ import { connect, createServer } from "node:net";
 import { PassThrough } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { findFreePort } from "../stack/ports.ts";
-import { logLine, runUntilStopped } from "../stack/program.ts";
+import { logLine, runUntilStopped, untilAborted } from "../stack/program.ts";
 import { Stack } from "../stack/stack.ts";
 import { clearIndex } from "./clear-index.ts";
 import { compileContracts } from "./contracts.ts";
@@ -41,11 +41,8 @@ await runUntilStopped(async (signal) => {
     }
     await stack.failed;
   };
-  const stopped = new Promise<void>((resolve) => {
-    signal.addEventListener("abort", () => resolve(), { once: true });
-  });
   try {
-    await Promise.race([run(), stack.failed, stopped]);
+    await Promise.race([run(), stack.failed, untilAborted(signal)]);
   } finally {
     await stack.stop();
   }

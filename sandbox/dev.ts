@@ -11,7 +11,7 @@ import { SANDBOX_DATA as DATA } from "../stack/data-folders.ts";
 import { startEmbeddedPostgres } from "../stack/embedded-postgres.ts";
 import { isUp } from "../stack/is-up.ts";
 import { refuseBusyPorts } from "../stack/ports.ts";
-import { claim, runUntilStopped } from "../stack/program.ts";
+import { claim, runUntilStopped, untilAborted } from "../stack/program.ts";
 import { type Part, runPart, Stack } from "../stack/stack.ts";
 import type { LocalChain } from "./chain.ts";
 import { compileContracts } from "./contracts.ts";
@@ -154,11 +154,8 @@ await runUntilStopped(async (signal) => {
     await stack.failed;
   };
 
-  const stopped = new Promise<void>((resolve) => {
-    signal.addEventListener("abort", () => resolve(), { once: true });
-  });
   try {
-    await Promise.race([run(), stack.failed, stopped]);
+    await Promise.race([run(), stack.failed, untilAborted(signal)]);
   } finally {
     say("Stopping…");
     await stack.stop();

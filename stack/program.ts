@@ -38,6 +38,13 @@ export const runUntilStopped = async (run: (signal: AbortSignal) => Promise<void
 export const logLine = (message: string) =>
   console.log(process.stdout.isTTY ? message : JSON.stringify({ level: 30, time: Date.now(), msg: message }));
 
+/** Resolves when the signal is aborted. */
+export const untilAborted = (signal: AbortSignal): Promise<void> =>
+  new Promise((resolve) => {
+    if (signal.aborted) resolve();
+    signal.addEventListener("abort", () => resolve(), { once: true });
+  });
+
 /** A promise's outcome, or a rejection as soon as the signal is aborted. */
 export const orAborted = <T>(signal: AbortSignal, promise: Promise<T>): Promise<T> =>
   Promise.race([

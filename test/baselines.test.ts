@@ -6,6 +6,7 @@ import { expect, inject, onTestFinished, test } from "vitest";
 import { createDataSets } from "../bench/data-set.ts";
 import { startPonderApi } from "../bench/ponder-api.ts";
 import { startNode } from "../stack/child.ts";
+import { isUp } from "../stack/is-up.ts";
 import { findFreePort } from "../stack/ports.ts";
 import { AIRDROP, FRESH_FOR_A_DAY, startApi } from "./support/api.ts";
 import { type Random, seededRandom } from "./support/random.ts";
@@ -87,12 +88,7 @@ const startBaselines = async (databaseUrl: string, schema: string): Promise<stri
   });
   onTestFinished(() => child.stop());
   const url = `http://127.0.0.1:${port}`;
-  await until("the baselines listen", () =>
-    fetch(`${url}/bare`).then(
-      ({ ok }) => ok,
-      () => false,
-    ),
-  );
+  await until("the baselines listen", () => isUp(`${url}/bare`));
   return url;
 };
 

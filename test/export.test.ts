@@ -82,22 +82,17 @@ describe("a file has the rows that SQL has", () => {
     ["state", "a past block", 3],
   ] as const;
 
-  test.each(cases)("%s at %s, as CSV", async (what, _, back) => {
-    const file = join(await createFolder(), "rows.csv");
+  /** Exports to a file, as a person would ask for it. */
+  const exportTo = async (file: string, format: string, what: string, back: number) => {
     const block = newest - back;
     const at = back ? ["--block", String(block)] : [];
-    const { code, output } = await runExport(
-      databaseUrl,
-      "--format",
-      "csv",
-      "--what",
-      what,
-      "--chain",
-      "1",
-      ...at,
-      "--out",
-      file,
-    );
+    const args = ["--format", format, "--what", what, "--chain", "1", ...at, "--out", file];
+    return { block, ...(await runExport(databaseUrl, ...args)) };
+  };
+
+  test.each(cases)("%s at %s, as CSV", async (what, _, back) => {
+    const file = join(await createFolder(), "rows.csv");
+    const { block, code, output } = await exportTo(file, "csv", what, back);
     expect(code, output).toBe(0);
     expect(output).toContain(`of chain 1 at block ${block}.`);
     const cells = parseCsv(await readFile(file, "utf8"));
@@ -107,20 +102,7 @@ describe("a file has the rows that SQL has", () => {
 
   test.each(cases)("%s at %s, as Parquet", async (what, _, back) => {
     const file = join(await createFolder(), "rows.parquet");
-    const block = newest - back;
-    const at = back ? ["--block", String(block)] : [];
-    const { code, output } = await runExport(
-      databaseUrl,
-      "--format",
-      "parquet",
-      "--what",
-      what,
-      "--chain",
-      "1",
-      ...at,
-      "--out",
-      file,
-    );
+    const { block, code, output } = await exportTo(file, "parquet", what, back);
     expect(code, output).toBe(0);
     const { rows, notes } = await readParquet(file);
     expect(notes).toMatchObject({ what, chain_id: "1", block: String(block) });

@@ -8,6 +8,7 @@ import { promisify } from "node:util";
 import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
 import { compileContracts } from "../sandbox/contracts.ts";
 import { sendSamples } from "../sandbox/samples.ts";
+import { isUp } from "../stack/is-up.ts";
 import { findFreePort } from "../stack/ports.ts";
 import { CHECK } from "./support/api.ts";
 import { keepOutput } from "./support/output.ts";
@@ -104,11 +105,7 @@ test("the image's indexer and API answer for a chain, and write nothing into the
     METRICS_PORT: String(metricsPort),
     BUILD_COMMIT: "0123abc",
   });
-  const isReady = () =>
-    fetch(`http://127.0.0.1:${port}/ready`).then(
-      ({ ok }) => ok,
-      () => false,
-    );
+  const isReady = () => isUp(`http://127.0.0.1:${port}/ready`);
   await until("it is ready", isReady, 120).catch((error) => {
     throw new Error(`${indexer.output().slice(-3000)}\n${api.output().slice(-3000)}`, { cause: error });
   });

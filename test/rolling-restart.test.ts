@@ -4,6 +4,7 @@ import { text } from "node:stream/consumers";
 import { setTimeout as sleep } from "node:timers/promises";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { isUp } from "../stack/is-up.ts";
 import { CHECK, createSampleDatabase, FRESH_FOR_A_DAY, VAULT } from "./support/api.ts";
 import { type Container, createHost, type Host, ROOT, readCompose } from "./support/compose.ts";
 import { describeWith } from "./support/programs.ts";
@@ -28,15 +29,7 @@ describeWith(["docker-compose", "nginx", "redis-server"], "a rolling restart", (
   };
   /** Asks what its health check would, which starts a process each time. */
   const untilHealthy = ({ url, output }: Container) =>
-    until(
-      "it is healthy",
-      () =>
-        fetch(`${url}/health`).then(
-          ({ ok }) => ok,
-          () => false,
-        ),
-      60,
-    ).catch((error) => {
+    until("it is healthy", () => isUp(`${url}/health`), 60).catch((error) => {
       throw new Error(output(), { cause: error });
     });
 

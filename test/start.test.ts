@@ -1,6 +1,7 @@
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { startNode } from "../stack/child.ts";
+import { isUp } from "../stack/is-up.ts";
 import { findFreePort, isPortFree } from "../stack/ports.ts";
 import { UNLIMITED } from "./support/api.ts";
 import { keepOutput } from "./support/output.ts";
@@ -50,11 +51,7 @@ test("npm start runs indexer and API, brings an API that died back, and leaves n
     START_BLOCK_8453: "0",
   });
   const url = `http://127.0.0.1:${port}`;
-  const isReady = () =>
-    fetch(`${url}/ready`).then(
-      ({ ok }) => ok,
-      () => false,
-    );
+  const isReady = () => isUp(`${url}/ready`);
   await until("it is ready", isReady);
   await subject.expectSameAnswersOverHttp(url);
 

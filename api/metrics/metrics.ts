@@ -1,5 +1,5 @@
 import { Counter, collectDefaultMetrics, Gauge, Registry } from "prom-client";
-import { networks } from "../../registry/networks.ts";
+import { networkName } from "../../registry/networks.ts";
 import { BatchLoad } from "../batch.ts";
 import type { Database } from "../database.ts";
 import type { Limiter } from "../limits/limiter.ts";
@@ -119,7 +119,7 @@ export const createMetrics = ({ database, primary, shards, limiter, version }: M
       for (const state of shards.states()) {
         const { chainId, shard } = state;
         const value = read(state);
-        const chain = networks.get(chainId)?.name ?? `chain ${chainId}`;
+        const chain = networkName(chainId);
         if (value !== null) yield [value, { chain_id: String(chainId), chain, shard }];
       }
     });

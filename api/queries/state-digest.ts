@@ -1,21 +1,15 @@
 import type { RegistryVersion } from "../../registry/networks.ts";
+import { activeAt } from "../../registry/state-at.ts";
 import { DIGEST_WORDS, sumDigests } from "../../registry/state-digest.ts";
 import type { Database } from "../database.ts";
 
 export type Digests = Readonly<Record<RegistryVersion, string>>;
 
-const IDENTITY = "registry, vault, delegate, type, contract, token_id, rights";
-
 /** The delegations of some vaults that were active at a block, by the log: it stays as it is up to a final block. */
 const partOf = (shard: string) => ({
   name: `${shard} digest part`,
   text: sumDigests(
-    `select * from (
-       select distinct on (${IDENTITY}) *
-       from "${shard}".delegation_change
-       where chain_id = $1 and block_number <= $2 and vault >= $3 and vault < $4
-       order by ${IDENTITY}, block_number desc, log_index desc
-     ) latest where active`,
+    activeAt(`"${shard}".delegation_change`, "chain_id = $1 and block_number <= $2 and vault >= $3 and vault < $4"),
     "registry",
   ),
 });

@@ -1,5 +1,5 @@
 import type { RouteConfig } from "@asteasolutions/zod-to-openapi";
-import { networks } from "../../registry/networks.ts";
+import { networkName } from "../../registry/networks.ts";
 import { type Exchange, type Reply, respond } from "../exchange.ts";
 import { notIndexed, Problem } from "../problem.ts";
 import { lagSeconds, newestBlockOf, type Shards } from "../shards.ts";
@@ -115,7 +115,7 @@ export const addHealth = (routes: Routes, { shards, digests }: Health, build: Bu
       missingShards: [...shards.silent],
       chains: shards.states().map(({ chainId, shard, why, freshness, ...chain }) => ({
         chainId,
-        name: networks.get(chainId)?.name ?? `chain ${chainId}`,
+        name: networkName(chainId),
         shard,
         ready: isReachable && why === null,
         reason: isReachable ? why : "The database is out of reach.",

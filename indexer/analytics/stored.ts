@@ -1,4 +1,5 @@
 import type { RegistryVersion } from "../../registry/networks.ts";
+import { activeAt, IDENTITY } from "../../registry/state-at.ts";
 
 // The rows of all shards under one name each, in the schema "indexer": as they are stored, with zero for
 // "not limited". What data teams see in the schema "analytics" is made of these.
@@ -101,18 +102,9 @@ where chain_id = any ((select analytics.chains_of('${shard}'))::bigint[])`,
 /** Where the active delegations of a registry are. */
 export const activeDelegations = (version: RegistryVersion) => `indexer.delegation_${version}`;
 
-/** What makes two changes those of one delegation. */
-export const IDENTITY = "chain_id, registry, vault, delegate, type, contract, token_id, rights";
-
 /** The delegations of a registry that were active at a block, which is an expression. */
-export const delegationsActiveAt = (version: RegistryVersion, block: string) => `(
-  select * from (
-    select distinct on (${IDENTITY}) *
-    from indexer.delegation_change
-    where registry = '${version}' and block_number <= ${block}
-    order by ${IDENTITY}, block_number desc, log_index desc
-  ) latest
-  where active)`;
+export const delegationsActiveAt = (version: RegistryVersion, block: string) =>
+  activeAt("indexer.delegation_change", `registry = '${version}' and block_number <= ${block}`);
 
 /**
  * Each period in which a delegation was active, with the events that began and ended it. The log holds

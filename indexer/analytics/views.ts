@@ -1,5 +1,6 @@
 import { CONTRACT_OR_NULL, FULL_RIGHTS } from "../../registry/delegation.ts";
-import { IDENTITY, periods, STORED } from "./stored.ts";
+import { IDENTITY } from "../../registry/state-at.ts";
+import { periods, STORED } from "./stored.ts";
 
 /** A column of a view: its expression, and what it says. */
 type Columns = Record<string, readonly [expression: string, comment: string]>;

@@ -4,6 +4,7 @@ import { inject, onTestFinished } from "vitest";
 import { compileContracts } from "../../sandbox/contracts.ts";
 import { sendSamples } from "../../sandbox/samples.ts";
 import { startNode } from "../../stack/child.ts";
+import { isUp } from "../../stack/is-up.ts";
 import { findFreePort } from "../../stack/ports.ts";
 import { startIndexerProcess } from "./indexer-process.ts";
 import { keepOutput } from "./output.ts";
@@ -81,14 +82,9 @@ export const launchApi = async ({ databaseUrl, env = {} }: ApiOptions) => {
   const ended = child.exited.then(() => {
     throw new Error(`The API ended:\n${printed()}`);
   });
-  const isUp = until("the API listens", () =>
-    fetch(`${url}/health`).then(
-      ({ ok }) => ok,
-      () => false,
-    ),
-  );
+  const listens = until("the API listens", () => isUp(`${url}/health`));
   ended.catch(() => {});
-  await Promise.race([isUp, ended]);
+  await Promise.race([listens, ended]);
   return {
     ...child,
     port,
