@@ -1,5 +1,5 @@
-import { type Address, type Hex, maxUint256, stringToHex } from "viem";
-import { FULL_RIGHTS } from "../registry/delegation.ts";
+import type { Address, Hex } from "viem";
+import { FULL_RIGHTS, MAX_UINT256 } from "../registry/delegation.ts";
 import { type Cursor, parseCursor } from "./cursor.ts";
 import { z } from "./zod.ts";
 
@@ -83,7 +83,7 @@ export const tokenId: Parameter<string> = {
     if (/^(0|[1-9]\d{0,76})$/.test(text)) return text;
     if (!/^(\d+|0x[0-9a-f]+)$/i.test(text)) return undefined;
     const value = BigInt(text);
-    return value <= maxUint256 ? String(value) : undefined;
+    return value <= MAX_UINT256 ? String(value) : undefined;
   },
   must: "must be a whole number from 0 to 2^256-1, in decimal or 0x hex digits",
   schema: z.string().openapi({
@@ -100,7 +100,8 @@ export const rights: Parameter<Hex> = {
   parse: (text) => {
     if (/^(0x)?$/i.test(text)) return FULL_RIGHTS;
     if (/^0x[0-9a-f]{64}$/i.test(text)) return text.toLowerCase() as Hex;
-    if (!/^0x/i.test(text) && Buffer.byteLength(text) <= 31) return stringToHex(text, { size: 32 });
+    const bytes = Buffer.from(text);
+    if (!/^0x/i.test(text) && bytes.length <= 31) return `0x${bytes.toString("hex").padEnd(64, "0")}`;
     return undefined;
   },
   must: "must be 0x and 64 hex digits, or a text of at most 31 bytes",

@@ -1,4 +1,6 @@
-import { type Address, type Hex, zeroAddress, zeroHash } from "viem";
+import type { Address, Hex } from "viem";
+
+// What the API loads too: of viem only types, as the rest of it takes longer to load than the whole API.
 
 /**
  * What a delegation covers. v1 knows ALL, CONTRACT and TOKEN; v2 splits tokens by standard,
@@ -18,10 +20,13 @@ export type DelegationKeyV1 = { vault: Address; delegate: Address } & Scope<Dele
 export type DelegationKeyV2 = { vault: Address; delegate: Address; rights: Hex } & Scope<DelegationTypeV2>;
 
 /** No contract, no token, no rights: the zero that stands for "not limited" in a key. */
-export const NO_CONTRACT: Address = zeroAddress;
+export const NO_CONTRACT: Address = `0x${"0".repeat(40)}`;
 export const NO_TOKEN = 0n;
 /** Empty rights are full rights: they satisfy a check for any rights. */
-export const FULL_RIGHTS: Hex = zeroHash;
+export const FULL_RIGHTS: Hex = `0x${"0".repeat(64)}`;
+
+/** The balance under a broader delegation, and the largest number that there is. */
+export const MAX_UINT256 = 2n ** 256n - 1n;
 
 /**
  * A delegation's contract for those who expect null where there is none, as SQL. An index of this

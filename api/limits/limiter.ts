@@ -1,5 +1,5 @@
 import type { Logger } from "pino";
-import { SharedWindow } from "./shared-window.ts";
+import type { SharedWindow } from "./shared-window.ts";
 import { type Decision, type Limit, SlidingWindow } from "./sliding-window.ts";
 
 const RELEASE_MS = 1_000;
@@ -17,7 +17,7 @@ export type Limiter = {
 /** Limits requests by client: in this process alone, or together with others through a store. */
 export const startLimiter = async (limit: Limit, storeUrl: string | null, log: Logger): Promise<Limiter> => {
   const own = new SlidingWindow(limit);
-  const shared = storeUrl === null ? null : await SharedWindow.connect(storeUrl, limit, own, log);
+  const shared = storeUrl === null ? null : await connectShared(storeUrl, limit, own, log);
   const timer = setInterval(() => own.release(), RELEASE_MS).unref();
   return {
     limit,
@@ -29,4 +29,10 @@ export const startLimiter = async (limit: Limit, storeUrl: string | null, log: L
       shared?.close();
     },
   };
+};
+
+/** Redis' client takes half a second of processor time to load, which most have no use for. */
+const connectShared = async (...store: Parameters<typeof SharedWindow.connect>): Promise<SharedWindow> => {
+  const { SharedWindow } = await import("./shared-window.ts");
+  return SharedWindow.connect(...store);
 };

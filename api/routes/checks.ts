@@ -1,6 +1,5 @@
-import { maxUint256 } from "viem";
 import type { Check } from "../../registry/check-rule.ts";
-import { FULL_RIGHTS, NO_CONTRACT, NO_TOKEN } from "../../registry/delegation.ts";
+import { FULL_RIGHTS, MAX_UINT256, NO_CONTRACT, NO_TOKEN } from "../../registry/delegation.ts";
 import type { RegistryVersion } from "../../registry/networks.ts";
 import { answerHeaders, checkChain, type Source } from "../answering.ts";
 import { respond } from "../exchange.ts";
@@ -70,7 +69,7 @@ export const addChecks = (routes: Routes, { database, shards, batches }: Omit<So
     const isBalance = check === "erc20" || check === "erc1155";
     const schema = isBalance
       ? z.union([z.bigint().openapi({ type: "integer", minimum: 0 }), z.string()]).openapi({
-          description: `The delegated balance: ${maxUint256} under a broader delegation, 0 without any.`,
+          description: `The delegated balance: ${MAX_UINT256} under a broader delegation, 0 without any.`,
         })
       : z.boolean();
     addOperation(

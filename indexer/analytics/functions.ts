@@ -1,6 +1,5 @@
-import { maxUint256 } from "viem";
 import { CHECKS, type Check, checkRule } from "../../registry/check-rule.ts";
-import { FULL_RIGHTS, NO_CONTRACT, NO_TOKEN } from "../../registry/delegation.ts";
+import { FULL_RIGHTS, MAX_UINT256, NO_CONTRACT, NO_TOKEN } from "../../registry/delegation.ts";
 import type { RegistryVersion } from "../../registry/networks.ts";
 import { DIGEST_WORDS, sumDigests } from "../../registry/state-digest.ts";
 import { activeDelegations, delegationsActiveAt, periods } from "./stored.ts";
@@ -79,7 +78,7 @@ end`,
     options: PURE,
     body: `
 begin
-  if token_id between 0 and ${maxUint256} and token_id = trunc(token_id) then return token_id; end if;
+  if token_id between 0 and ${MAX_UINT256} and token_id = trunc(token_id) then return token_id; end if;
   ${raise("token_id must be a whole number from 0 to 2^256-1, not %s", "coalesce(token_id::text, 'null')", "invalid_parameter_value")};
 end`,
     comment: "A token id as it is given. token_id: a whole number from 0 to 2^256-1; all else is refused.",
