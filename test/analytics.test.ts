@@ -526,8 +526,8 @@ test.for([
      select ${key}, 'ERC721', ${scope}, ${zero}, 0, ${event} ${from}`,
   );
   await client.query(
-    `insert into ${schema}.delegation_change (${columns}, rights, amount, ${eventColumns}, registry, ordinal, active, event)
-     select ${key}, 'ERC721', ${scope}, ${zero}, 0, ${event}, 'v2', 0, true, 'DelegateERC721' ${from}`,
+    `insert into ${schema}.delegation_change (${columns}, rights, amount, ${eventColumns}, registry, ordinal, active, was_active, event)
+     select ${key}, 'ERC721', ${scope}, ${zero}, 0, ${event}, 'v2', 0, true, false, 'DelegateERC721' ${from}`,
   );
   if (prepare) await client.query(prepare);
 

@@ -15,7 +15,7 @@ const ROUNDS = 40;
 const REORGS = 26;
 const SECONDS_TO_UNDO = 10;
 
-test("index, API and SQL give the registries' own answers after random operations and reorgs", {
+test("index, API, explorer and SQL give the registries' own answers after random operations and reorgs", {
   timeout: 600_000,
 }, async () => {
   const random = seededRandom("index-differential.test.ts");
@@ -36,6 +36,7 @@ test("index, API and SQL give the registries' own answers after random operation
       await untilIndexed(database, subject.local);
       await subject.expectSameAnswers(databaseUrl, "registry", blocksBack);
       await subject.expectSameAnswersOverHttp(api.url, key);
+      await subject.expectSameInExplorer(api.url, blocksBack);
       await subject.expectSameAnswersInSql(databaseUrl, blocksBack);
     }
   };
@@ -77,11 +78,11 @@ test("index, API and SQL give the registries' own answers after random operation
   for (const chain of chains) await untilIndexed(fresh, chain);
   expect(await dumpTables(freshUrl, "registry")).toEqual(await dumpTables(databaseUrl, "registry"));
 
-  const [operations, answers, overHttp, inSql] = (
-    ["operations", "answers", "answersOverHttp", "answersInSql"] as const
+  const [operations, answers, overHttp, inExplorer, inSql] = (
+    ["operations", "answers", "answersOverHttp", "answersOfExplorer", "answersInSql"] as const
   ).map((tally) => subjects.reduce((sum, subject) => sum + subject[tally], 0));
   console.log(
-    `${operations} operations, ${REORGS} reorgs of ${blocksUndone} blocks, ${answers} answers compared, ${overHttp} over HTTP, ${inSql} in SQL.`,
+    `${operations} operations, ${REORGS} reorgs of ${blocksUndone} blocks, ${answers} answers compared, ${overHttp} over HTTP, ${inExplorer} in the explorer, ${inSql} in SQL.`,
   );
   console.log(`The slowest reorg was undone after ${slowestMs} ms. Undone in all:`, undone);
   expect(Object.keys(undone)).toEqual(
@@ -90,5 +91,6 @@ test("index, API and SQL give the registries' own answers after random operation
   expect(operations).toBeGreaterThanOrEqual(500);
   expect(answers).toBeGreaterThanOrEqual(5000);
   expect(overHttp).toBeGreaterThanOrEqual(5000);
+  expect(inExplorer).toBeGreaterThanOrEqual(4000);
   expect(inSql).toBeGreaterThanOrEqual(5000);
 });

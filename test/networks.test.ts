@@ -1,6 +1,7 @@
 import { isAddress } from "viem";
 import * as viemChains from "viem/chains";
 import { describe, expect, test } from "vitest";
+import { blockExplorers } from "../registry/block-explorers.ts";
 import { networks } from "../registry/networks.ts";
 
 const V1 = "0x00000000000076A84feF008CDAbe6409d2FE638B";
@@ -37,6 +38,15 @@ describe("networks", () => {
   test("agrees with viem on every chain that viem knows", () => {
     const chains: Record<string, { id: number } | undefined> = { ...viemChains };
     for (const { viem, chainId } of networks.values()) if (viem) expect(chains[viem]?.id, viem).toBe(chainId);
+  });
+
+  test("has the block explorer that viem names, for every chain that viem knows, and no other", () => {
+    const chains: Record<string, { blockExplorers?: { default: { url: string } } } | undefined> = { ...viemChains };
+    for (const { viem, chainId } of networks.values()) {
+      const url = viem === null ? undefined : chains[viem]?.blockExplorers?.default.url.replace(/\/$/, "");
+      expect(blockExplorers.get(chainId), String(chainId)).toBe(url);
+    }
+    expect([...blockExplorers.keys()].filter((chainId) => !networks.has(chainId))).toEqual([]);
   });
 
   test("has names that tell networks apart", () => {

@@ -6,6 +6,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { startEmbeddedPostgres } from "../../stack/embedded-postgres.ts";
 import { findFreePort } from "../../stack/ports.ts";
 import { type Api, CHECK, FRESH_FOR_A_DAY, HOT, indexSamples, launchApi, startApi, VAULT } from "../support/api.ts";
+import type { ExplorerNetwork } from "../support/explorer.ts";
 import { parseMetrics, readValue, samplesOf } from "../support/metrics.ts";
 import { runningProcesses } from "../support/processes.ts";
 import { until } from "../support/setup.ts";
@@ -38,6 +39,8 @@ const QUESTIONS = [
   `/registry/v1/check/all?delegate=${HOT}&vault=${VAULT}`,
   `/registry/v2/${VAULT}`,
   `/registry/v1/${VAULT}?limit=2`,
+  `/explorer/history/${VAULT}`,
+  `/explorer/explain?registry=v2&type=all&from=${VAULT}&to=${HOT}`,
 ];
 
 const ask = async (path: string) => {
@@ -87,6 +90,9 @@ const expectRefusals = async () => {
   expect(status).toBe(200);
   expect(JSON.parse(body)).toMatchObject({ database: "out of reach", chains: [{ ready: false }, { ready: false }] });
   expect(await readMetrics()).toEqual({ isReachable: 0, answered: [0, 0] });
+  const { networks } = JSON.parse((await ask("/explorer/networks")).body) as { networks: ExplorerNetwork[] };
+  const unreachable = networks.filter(({ state }) => state === "unreachable");
+  expect(unreachable.map(({ chainId }) => chainId)).toEqual([1, 137]);
 };
 
 test("Postgres is stopped: 503 within 2 s, and answers again within 5 s of its return, without a restart", async () => {

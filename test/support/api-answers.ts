@@ -50,9 +50,12 @@ export const answersOfApi = async (
   return answers;
 };
 
-/** The question as a request, in every spelling that there is: one after the other. */
-const checkPath = (question: Question, chainId: number, index: number): string => {
-  const { registry, check, vault, delegate, ...rest } = question;
+const checkPath = (question: Question, chainId: number, index: number): string =>
+  `${question.registry}/check/${question.check}?${checkQuery(question, chainId, index)}`;
+
+/** The question as a request has it, in every spelling that there is: one after the other. */
+export const checkQuery = (question: Question, chainId: number, index: number): URLSearchParams => {
+  const { registry, check: _, vault, delegate, ...rest } = question;
   const isOther = registry === "v2" && index % 2 === 1;
   const query = new URLSearchParams({
     [isOther ? "to" : "delegate"]: index % 3 === 0 ? getAddress(delegate) : delegate,
@@ -63,7 +66,7 @@ const checkPath = (question: Question, chainId: number, index: number): string =
   if ("tokenId" in rest)
     query.set("tokenId", index % 5 === 0 ? `0x${rest.tokenId.toString(16)}` : String(rest.tokenId));
   if ("rights" in rest) query.set("rights", rest.rights);
-  return `${registry}/check/${check}?${query}`;
+  return query;
 };
 
 type Row = {

@@ -4,12 +4,20 @@ import { registryV1Abi, registryV2Abi } from "../../registry/abi.ts";
 import { compileContracts } from "../../sandbox/contracts.ts";
 import { type Answers, answersOfContracts, answersOfState, differences } from "./answers.ts";
 import { answersOfApi } from "./api-answers.ts";
+import { expectExplained, readExplorer } from "./explorer-answers.ts";
 import { readSnapshot, rebuildState } from "./index-state.ts";
 import type { Random } from "./random.ts";
 import { ReorgChain } from "./reorg-chain.ts";
 import { createChain } from "./setup.ts";
 import { answersOfSql } from "./sql-answers.ts";
 import { createWorld, randomTransaction, type World } from "./world.ts";
+
+/** In how many parts the explorer is asked why checks are so. */
+const PARTS = 3;
+
+/** Those answers that others are to be compared with. */
+const pick = (answers: Answers, like: Answers): Answers =>
+  new Map([...answers].filter(([question]) => like.has(question)));
 
 /** A chain whose registries are written to at random, and asked. */
 export class Subject {
@@ -18,12 +26,15 @@ export class Subject {
   readonly #random: Random;
   /** What the registries have answered, by the hash of the block. */
   readonly #asked = new Map<string, Answers>();
+  #explained = 0;
   /** How many registry operations have been mined. */
   operations = 0;
   /** How many answers have been compared. */
   answers = 0;
   /** How many of them came from the API, over HTTP. */
   answersOverHttp = 0;
+  /** How many the explorer told. */
+  answersOfExplorer = 0;
   /** How many came from the schema analytics. */
   answersInSql = 0;
 
@@ -90,6 +101,28 @@ export class Subject {
     const answers = await answersOfApi(apiUrl, this.local.chainId, this.world, at, key);
     this.answersOverHttp += answers.size;
     expect(differences(answers, await this.#askRegistries(at))).toEqual([]);
+  }
+
+  /** The same of what the explorer tells: lists, history up to the newest block and to some before it, and why checks are so. */
+  async expectSameInExplorer(apiUrl: string, blocksBack: readonly number[] = []): Promise<void> {
+    const { chainId, client } = this.local;
+    const newest = await client.getBlockNumber();
+    const answers = await this.#askRegistries(newest);
+    // A part of the questions each time, and every one in the end.
+    const part = this.#explained++ % PARTS;
+    const isAsked = (index: number) => index % PARTS === part;
+    this.answersOfExplorer += await expectExplained(apiUrl, chainId, this.world, newest, answers, isAsked);
+
+    for (const { address } of this.world.wallets) {
+      const { lists, listsAt } = await readExplorer(apiUrl, chainId, address, newest);
+      expect(differences(lists, pick(answers, lists))).toEqual([]);
+      for (const back of [0, ...blocksBack]) {
+        const past = newest - BigInt(back);
+        const folded = listsAt(past);
+        expect(differences(folded, pick(await this.#askRegistries(past), folded))).toEqual([]);
+        this.answersOfExplorer += folded.size;
+      }
+    }
   }
 
   /** The same in SQL: at the newest indexed block from what is active, and as of it and some before it from the log. */
