@@ -15,6 +15,7 @@ import { renderReference } from "./reference/render-reference.ts";
 import { createRequestLog } from "./request-log.ts";
 import { readPath } from "./request-target.ts";
 import { addChecks } from "./routes/checks.ts";
+import { addExplorer } from "./routes/explorer.ts";
 import { addHealth, type Build } from "./routes/health.ts";
 import { addLists } from "./routes/lists.ts";
 import { addPages } from "./routes/pages.ts";
@@ -38,9 +39,9 @@ export const createApp = (
   const admitted = admit(admission);
 
   /** What a request goes through on its way to a handler, put around that once. */
-  const wrap = (isLimited: boolean, handler: Handler): Handler => {
+  const wrap = (hasLimit: boolean, handler: Handler): Handler => {
     const early = refuseEarly(handler);
-    return preflight(isLimited ? admitted(early) : early);
+    return preflight(hasLimit ? admitted(early) : early);
   };
   const createRoute = (pattern: string, answer: Handler): Route => {
     traffic.addRoute(pattern);
@@ -48,11 +49,12 @@ export const createApp = (
   };
   const routes: Routes = {
     registry,
-    get: (pattern, handler) => router.add(pattern, createRoute(pattern, wrap(isRegistry(pattern), handler))),
+    get: (pattern, handler) => router.add(pattern, createRoute(pattern, wrap(isLimited(pattern), handler))),
   };
 
   addChecks(routes, source);
   addLists(routes, { ...source, log });
+  addExplorer(routes, source);
   addHealth(routes, source, build);
   const document = describeService(registry, build.version);
   const json = JSON.stringify(document);
@@ -80,7 +82,7 @@ export const createApp = (
   const answer = (incoming: IncomingMessage, outgoing: ServerResponse): void => {
     const path = readPath(incoming);
     const found = path === null ? null : router.find(path);
-    const route = found?.target ?? (path === null ? refused : isRegistry(path) ? limited : unlimited);
+    const route = found?.target ?? (path === null ? refused : isLimited(path) ? limited : unlimited);
     const exchange = openExchange(incoming, outgoing, path ?? "", route.pattern, found?.varying ?? "");
     try {
       const reply = route.answer(exchange);
@@ -93,8 +95,8 @@ export const createApp = (
   return { answer, document };
 };
 
-/** What is limited, also where there is nothing. */
-const isRegistry = (path: string): boolean => path === "/registry" || path.startsWith("/registry/");
+/** What is limited, also where there is nothing: all that asks the database. */
+const isLimited = (path: string): boolean => /^\/(registry|explorer)(\/|$)/.test(path) && path !== "/explorer/networks";
 
 /** Whatever is thrown on the way of a request is answered here. */
 const answerError = (error: unknown, exchange: Exchange, log: Logger): Reply => {
