@@ -1,6 +1,7 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { pino } from "pino";
+import { loadAssets } from "../web/build.ts";
 import { createApp } from "./app.ts";
 import { readBuild } from "./build.ts";
 import { Database } from "./database.ts";
@@ -34,5 +35,6 @@ const { document } = createApp(
   },
   build,
   { log, addLine: () => {} },
+  await loadAssets(),
 );
 writeFileSync(join(ROOT, "docs/openapi.json"), JSON.stringify(document, null, 2));
