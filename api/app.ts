@@ -4,6 +4,7 @@ import type { Logger } from "pino";
 import type { Assets } from "../web/build.ts";
 import type { Source } from "./answering.ts";
 import { type Exchange, type Handler, openExchange, type Reply, respond, send, UNKNOWN_ROUTE } from "./exchange.ts";
+import type { Insights } from "./insights.ts";
 import type { Log } from "./log.ts";
 import { type Admission, admit } from "./middleware/admit.ts";
 import { preflight } from "./middleware/preflight.ts";
@@ -17,6 +18,7 @@ import { readPath } from "./request-target.ts";
 import { addChecks } from "./routes/checks.ts";
 import { addExplorer } from "./routes/explorer.ts";
 import { addHealth, type Build } from "./routes/health.ts";
+import { addInsights } from "./routes/insights.ts";
 import { addLists } from "./routes/lists.ts";
 import { addPages } from "./routes/pages.ts";
 import type { Routes } from "./routes/routes.ts";
@@ -26,7 +28,7 @@ type Route = { pattern: string; answer: Handler };
 
 /** The whole service, apart from the server that it runs on. */
 export const createApp = (
-  source: Omit<Source, "log"> & { digests: StateDigests },
+  source: Omit<Source, "log"> & { digests: StateDigests; insights: Insights },
   admission: Admission,
   build: Build,
   { log, addLine }: Log,
@@ -55,6 +57,7 @@ export const createApp = (
   addChecks(routes, source);
   addLists(routes, { ...source, log });
   addExplorer(routes, source);
+  addInsights(routes, source.insights);
   addHealth(routes, source, build);
   const document = describeService(registry, build.version);
   const json = JSON.stringify(document);

@@ -8,7 +8,7 @@ import { CHAINS, selectColumns, VIEWS, type View } from "./views.ts";
  * one's definitions stay. Give views new columns at their end: then they keep their grants, and
  * whatever others have built on them.
  */
-export const ANALYTICS_VERSION = 1;
+export const ANALYTICS_VERSION = 2;
 
 /** A view or a function, and how it is made and taken away. */
 export type Definition = { name: string; kind: "view" | "function"; create: string; drop: string; comments: string[] };
