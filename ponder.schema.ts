@@ -37,14 +37,14 @@ export const delegationChange = onchainTable(
     rights: t.hex().notNull(),
 
     active: t.boolean().notNull(),
-    /** Whether it was so before: it tells a delegation that was made from one that was changed. */
-    wasActive: t.boolean().notNull(),
     /** The delegated balance after the change; zero for types that have none. */
     amount: t.bigint().notNull(),
 
     event: t.text().notNull(),
     blockTimestamp: t.int8({ mode: "bigint" }).notNull(),
     transactionHash: t.hex().notNull(),
+    /** Whether it was active before: it tells a delegation that was made from one that was changed. */
+    wasActive: t.boolean().notNull(),
   }),
   (table) => ({
     pk: primaryKey({ columns: [table.chainId, table.blockNumber, table.logIndex, table.ordinal] }),

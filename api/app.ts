@@ -1,8 +1,10 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { OpenAPIRegistry } from "@asteasolutions/zod-to-openapi";
 import type { Logger } from "pino";
+import type { Assets } from "../web/build.ts";
 import type { Source } from "./answering.ts";
 import { type Exchange, type Handler, openExchange, type Reply, respond, send, UNKNOWN_ROUTE } from "./exchange.ts";
+import type { Insights } from "./insights.ts";
 import type { Log } from "./log.ts";
 import { type Admission, admit } from "./middleware/admit.ts";
 import { preflight } from "./middleware/preflight.ts";
@@ -10,13 +12,15 @@ import { refuseEarly } from "./middleware/refuse-early.ts";
 import { describeService } from "./openapi.ts";
 import { PathRouter } from "./path-router.ts";
 import { notHttp, Problem, problemDocument } from "./problem.ts";
+import { renderReference } from "./reference/render-reference.ts";
 import { createRequestLog } from "./request-log.ts";
 import { readPath } from "./request-target.ts";
 import { addChecks } from "./routes/checks.ts";
 import { addExplorer } from "./routes/explorer.ts";
 import { addHealth, type Build } from "./routes/health.ts";
+import { addInsights } from "./routes/insights.ts";
 import { addLists } from "./routes/lists.ts";
-import { addReference } from "./routes/reference.ts";
+import { addPages } from "./routes/pages.ts";
 import type { Routes } from "./routes/routes.ts";
 import type { StateDigests } from "./state-digests.ts";
 
@@ -24,10 +28,11 @@ type Route = { pattern: string; answer: Handler };
 
 /** The whole service, apart from the server that it runs on. */
 export const createApp = (
-  source: Omit<Source, "log"> & { digests: StateDigests },
+  source: Omit<Source, "log"> & { digests: StateDigests; insights: Insights },
   admission: Admission,
   build: Build,
   { log, addLine }: Log,
+  assets: Assets,
 ) => {
   const registry = new OpenAPIRegistry();
   const router = new PathRouter<Route>();
@@ -52,11 +57,12 @@ export const createApp = (
   addChecks(routes, source);
   addLists(routes, { ...source, log });
   addExplorer(routes, source);
+  addInsights(routes, source.insights);
   addHealth(routes, source, build);
   const document = describeService(registry, build.version);
   const json = JSON.stringify(document);
   routes.get("/openapi.json", (exchange) => respond(exchange, 200, json, { "Content-Type": "application/json" }));
-  addReference(routes, document);
+  addPages(routes, assets, { reference: renderReference(document) });
 
   const nothingHere: Handler = () => {
     throw new Problem("not-found", "There is nothing at this path. /docs lists what there is.");

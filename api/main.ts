@@ -3,9 +3,11 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { refuseBusyPorts } from "../stack/ports.ts";
 import { describeError, loadEnvFiles, runUntilStopped, untilAborted } from "../stack/program.ts";
 import { parseAll, parseDatabaseUrl } from "../stack/settings.ts";
+import { loadAssets } from "../web/build.ts";
 import { createApp } from "./app.ts";
 import { readBuild } from "./build.ts";
 import { Database } from "./database.ts";
+import { Insights } from "./insights.ts";
 import { KeyDirectory } from "./keys/key-directory.ts";
 import { KeyUsage } from "./keys/key-usage.ts";
 import { startLimiter } from "./limits/limiter.ts";
@@ -13,6 +15,7 @@ import { createLog } from "./log.ts";
 import { createMetrics } from "./metrics/metrics.ts";
 import { startMetricsServer } from "./metrics/metrics-server.ts";
 import { keepMigrating } from "./migrate.ts";
+import { readInsights } from "./queries/read-insights.ts";
 import { startServer } from "./server.ts";
 import { apiPort, parseApiSettings } from "./settings.ts";
 import { Shards } from "./shards.ts";
@@ -45,8 +48,18 @@ await runUntilStopped(async (signal) => {
   const metrics = createMetrics({ database, primary, shards, limiter, version: build.version });
   const usage = new KeyUsage(primary);
   const { batches } = metrics;
+  const insights = new Insights(
+    () => readInsights(database),
+    (error) => log.error({ err: error }, "Cannot read what the insights page shows"),
+  );
   const admission = { keys: new KeyDirectory(primary, batches.keys), usage, limiter, trustedProxies, metrics };
-  const { answer } = createApp({ database, shards, batches, digests }, admission, build, { log, addLine });
+  const { answer } = createApp(
+    { database, shards, batches, digests, insights },
+    admission,
+    build,
+    { log, addLine },
+    await loadAssets(),
+  );
   await Promise.race([keepMigrating(databaseUrl, signal, log), sleep(LONGEST_WAIT_MS, undefined, { ref: false })]);
   await shards.watch(signal, log);
   const digesting = digests.watch(signal, log);

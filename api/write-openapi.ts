@@ -1,13 +1,16 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { pino } from "pino";
+import { loadAssets } from "../web/build.ts";
 import { createApp } from "./app.ts";
 import { readBuild } from "./build.ts";
 import { Database } from "./database.ts";
+import { Insights } from "./insights.ts";
 import { KeyDirectory } from "./keys/key-directory.ts";
 import { KeyUsage } from "./keys/key-usage.ts";
 import { startLimiter } from "./limits/limiter.ts";
 import { createMetrics } from "./metrics/metrics.ts";
+import { readInsights } from "./queries/read-insights.ts";
 import { parseApiSettings } from "./settings.ts";
 import { Shards } from "./shards.ts";
 import { StateDigests } from "./state-digests.ts";
@@ -24,7 +27,16 @@ const build = readBuild({});
 const shards = new Shards(database, [], 0);
 const metrics = createMetrics({ database, primary: database, shards, limiter, version: build.version });
 const { document } = createApp(
-  { database, shards, batches: metrics.batches, digests: new StateDigests(database, shards) },
+  {
+    database,
+    shards,
+    batches: metrics.batches,
+    digests: new StateDigests(database, shards),
+    insights: new Insights(
+      () => readInsights(database),
+      () => {},
+    ),
+  },
   {
     keys: new KeyDirectory(database, metrics.batches.keys),
     usage: new KeyUsage(database),
@@ -34,5 +46,6 @@ const { document } = createApp(
   },
   build,
   { log, addLine: () => {} },
+  await loadAssets(),
 );
 writeFileSync(join(ROOT, "docs/openapi.json"), JSON.stringify(document, null, 2));

@@ -3,7 +3,9 @@ import pg from "pg";
 import { zeroHash } from "viem";
 import type { RegistryVersion } from "../registry/networks.ts";
 import { holdReaders, remakeAnalytics, updateAnalytics } from "./analytics/keep-analytics.ts";
+import { blockOf } from "./checkpoint.ts";
 import type { ChainPlan, RegistryPlan } from "./plan.ts";
+import { summarise } from "./summarise.ts";
 
 /** The indexers' own notes, apart from what Ponder keeps. */
 const CREATE_NOTES = `
@@ -43,6 +45,32 @@ const CREATE_NOTES = `
       alter table indexer.chain add column start_number bigint;
     end if;
   end $$;
+  -- what happened up to a final block, summed up: for whoever asks about all time
+  create table if not exists indexer.summary (
+    schema text not null references indexer.index on delete cascade,
+    chain_id bigint not null,
+    block bigint not null,
+    primary key (schema, chain_id)
+  );
+  create table if not exists indexer.daily_summary (
+    schema text not null references indexer.index on delete cascade,
+    chain_id bigint not null,
+    day date not null,
+    registry text not null,
+    type text not null,
+    made bigint not null,
+    changed bigint not null,
+    revoked bigint not null,
+    primary key (schema, chain_id, day, registry, type)
+  );
+  create table if not exists indexer.contract_summary (
+    schema text not null references indexer.index on delete cascade,
+    chain_id bigint not null,
+    contract text not null,
+    made bigint not null,
+    revoked bigint not null,
+    primary key (schema, chain_id, contract)
+  );
   create table if not exists indexer.shard (
     name text primary key,
     -- the index that the shard's views show
@@ -219,6 +247,14 @@ export class IndexerDatabase {
     });
   }
 
+  /**
+   * Sums up what is final and was not summed up before, as much as can be done in a moment.
+   * @returns whether all is
+   */
+  async summarise(schema: string): Promise<boolean> {
+    return summarise(await this.#connection(), schema);
+  }
+
   /** Keeps the schema "analytics" up to date with all shards of the database. */
   async keepAnalytics(): Promise<void> {
     await this.#inTransaction(async (client) => {
@@ -315,9 +351,6 @@ export class IndexerDatabase {
     }
   }
 }
-
-/** The block number in one of Ponder's checkpoints: digits of timestamp (10), chain id (16), block number (16) and more. */
-const blockOf = (checkpoint: string) => `substring(${checkpoint} from 27 for 16)::bigint`;
 
 type Queries = Pick<pg.Client, "query">;
 

@@ -17,6 +17,7 @@ const PONDER = join(ROOT, "node_modules/ponder/dist/esm/bin/ponder.js");
 const CATCHING_UP_WATCH_MS = 500;
 const WATCH_MS = 2_000;
 const NEWEST_BLOCKS_MS = 5_000;
+const SUMMARY_MS = 60_000;
 const FIRST_RESTART_MS = 1_000;
 const LONGEST_RESTART_MS = 30_000;
 
@@ -155,6 +156,8 @@ class ServedIndex {
   readonly #options: Options;
   /** Whether the views have shown it while this indexer ran. */
   #hasServed = false;
+  /** When all was summed up last. */
+  #summedAt = Number.NEGATIVE_INFINITY;
 
   constructor(shard: string, schema: string, plan: IndexPlan, database: IndexerDatabase, options: Options) {
     this.#shard = shard;
@@ -201,6 +204,7 @@ class ServedIndex {
             log(`Dropped ${dropped}: ${this.#schema} has taken its place.`);
           }
           await this.#database.keepAnalytics();
+          await this.#keepSummary();
         }
         trouble = undefined;
       } catch (error) {
@@ -214,5 +218,10 @@ class ServedIndex {
       await sleep(pause, undefined, { signal: ended.signal }).catch(() => {});
     }
     return hasCaughtUp ? "ended after catching up" : "ended";
+  }
+
+  async #keepSummary(): Promise<void> {
+    if (performance.now() - this.#summedAt < SUMMARY_MS) return;
+    if (await this.#database.summarise(this.#schema)) this.#summedAt = performance.now();
   }
 }

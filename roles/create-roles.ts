@@ -42,7 +42,7 @@ export const createRoles = async (databaseUrl: string, settings: RolesSettings):
       (await handOver(client, [...own, ...indexes], indexer.name)) + (await handOver(client, [API_SCHEMA], api.name));
 
     for (const schema of ["indexer", ...shards]) await grantReading(client, schema, indexer.name, api.name);
-    await grantReading(client, "analytics", indexer.name, analyst.name);
+    for (const reader of [api, analyst]) await grantReading(client, "analytics", indexer.name, reader.name);
     await client.query("commit");
     return { adopted };
   } catch (error) {

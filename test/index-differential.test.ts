@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, test } from "vitest";
+import { expectRightSums } from "./support/activity.ts";
 import { startApi } from "./support/api.ts";
 import { dumpTables } from "./support/index-state.ts";
 import { addKey } from "./support/keys.ts";
@@ -66,6 +67,7 @@ test("index, API, explorer and SQL give the registries' own answers after random
     if (round === ROUNDS / 2) await compare([1, 5]);
   }
   await compare([1, 3, 12, 25]);
+  await expectRightSums(database);
 
   // The same chains indexed from scratch, all of it as history: the same rows, the log included.
   for (const subject of subjects) {

@@ -23,6 +23,7 @@ export const STORED = {
     transaction_hash: "text",
     log_index: "integer",
     ordinal: "integer",
+    was_active: "boolean",
   },
   delegation_v1: {
     chain_id: "bigint",

@@ -1,5 +1,5 @@
+import { CHANGED, DAY, MADE, OF_A_CONTRACT, REVOKED } from "../../registry/activity.ts";
 import { CONTRACT_OR_NULL, FULL_RIGHTS } from "../../registry/delegation.ts";
-import { IDENTITY } from "../../registry/state-at.ts";
 import { periods, STORED } from "./stored.ts";
 
 /** A column of a view: its expression, and what it says. */
@@ -103,13 +103,47 @@ export const CHAINS: View = {
     registry_v1: ["chain.v1", "The address of the v1 registry that is indexed. Null if none is."],
     registry_v2: ["chain.v2", "The address of the v2 registry that is indexed. Null if none is."],
     seen_at: ["chain.seen_at", "When the chain was last looked at."],
+    summed_block: [
+      "summary.block",
+      "The block up to which its changes are summed up, for daily_activity and contracts; what came later they read from the log. Null until there are any sums.",
+    ],
   },
   distinctOn: "chain.chain_id",
   from: `indexer.index
     join indexer.chain on chain.schema = index.schema
     left join indexer.shard on shard.name = index.shard and shard.schema = index.schema
     left join indexer.indexed_block block on block.shard = shard.name and block.chain_id = chain.chain_id
+    left join indexer.summary on summary.schema = shard.schema and summary.chain_id = chain.chain_id
     order by chain.chain_id, block.timestamp desc nulls last, shard.name is null, index.started_at desc, index.shard`,
+};
+
+/**
+ * What is summed up of each chain, and what came later, from the log: each change is in one of them. The log is
+ * named first, for the order in which tables are locked; and for each chain it is read from a block on, by its key.
+ * @param columns the columns of the sums by their types, and how each is told of a change
+ */
+const sums = (
+  table: "daily_summary" | "contract_summary",
+  columns: Record<string, readonly [type: string, expression: string]>,
+  condition = "true",
+): string => {
+  const all = Object.entries(columns);
+  return `
+      select chain_id, ${all.map(([name, [type]]) => `null::${type} as ${name}`).join(", ")}
+      from indexer.delegation_change where false
+      union all
+      select chain.chain_id, change.*
+      from analytics.chains chain
+      cross join lateral (
+        select ${all.map(([, [, expression]]) => expression).join(", ")} from indexer.delegation_change
+        where chain_id = chain.chain_id and block_number > coalesce(chain.summed_block, -1) and ${condition}
+        offset 0
+      ) change
+      union all
+      select chain.chain_id, ${all.map(([name]) => `summed.${name}`).join(", ")}
+      from analytics.chains chain
+      join indexer.shard on shard.name = chain.shard
+      join indexer.${table} summed on summed.schema = shard.schema and summed.chain_id = chain.chain_id`;
 };
 
 export const VIEWS: readonly View[] = [
@@ -176,19 +210,42 @@ export const VIEWS: readonly View[] = [
       registry: ["registry", "The registry: v1 or v2."],
       type: DELEGATION.type,
       token_standard: DELEGATION.token_standard,
-      made: ["count(*) filter (where active and not was_active)", "How many delegations were made."],
+      made: ["sum(made)::bigint", "How many delegations were made."],
       changed: [
-        "count(*) filter (where active and was_active)",
+        "sum(changed)::bigint",
         "How often the amount of an active one was changed; of ERC20 and ERC1155 only.",
       ],
-      revoked: ["count(*) filter (where not active)", "How many ended, in whatever way."],
+      revoked: ["sum(revoked)::bigint", "How many ended, in whatever way."],
     },
-    from: `(
-      select *, (to_timestamp(block_timestamp) at time zone 'UTC')::date as day,
-        coalesce(lag(active) over (partition by ${IDENTITY} order by block_number, log_index), false) as was_active
-      from indexer.delegation_change
-    ) change
+    from: `(${sums("daily_summary", {
+      day: ["date", DAY],
+      registry: ["text", "registry"],
+      type: ["text", "type"],
+      made: ["bigint", `(${MADE})::int`],
+      changed: ["bigint", `(${CHANGED})::int`],
+      revoked: ["bigint", `(${REVOKED})::int`],
+    })}) activity
     group by 1, 2, 3, 4, 5`,
+  },
+  {
+    name: "analytics.contracts",
+    comment: "Contracts with their numbers of delegations, of both registries. A row is a contract on a chain.",
+    columns: {
+      chain_id: ["chain_id", "The chain, by its id."],
+      contract: ["contract", "The contract."],
+      delegations: [
+        "sum(made - revoked)::bigint",
+        "How many delegations for it, or for one of its tokens, are active.",
+      ],
+      made: ["sum(made)::bigint", "How many were ever made."],
+      revoked: ["sum(revoked)::bigint", "How many of them ended."],
+    },
+    from: `(${sums(
+      "contract_summary",
+      { contract: ["text", "contract"], made: ["bigint", `(${MADE})::int`], revoked: ["bigint", `(${REVOKED})::int`] },
+      OF_A_CONTRACT,
+    )}) activity
+    group by 1, 2`,
   },
   {
     name: "analytics.wallets",

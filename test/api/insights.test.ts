@@ -1,0 +1,174 @@
+import pg from "pg";
+import { expect, onTestFinished, test } from "vitest";
+import { Insights } from "../../api/insights.ts";
+import { Problem } from "../../api/problem.ts";
+import type { InsightRows } from "../../api/queries/read-insights.ts";
+import { IndexerDatabase } from "../../indexer/database.ts";
+import { expectRightSums } from "../support/activity.ts";
+import { createSampleDatabase, FRESH_FOR_A_DAY, NFT, startApi } from "../support/api.ts";
+import { servedSchema } from "../support/index-copy.ts";
+import { connect, createDatabase, until } from "../support/setup.ts";
+
+// Over the sandbox's samples: see sandbox/samples.ts for what was made, changed and revoked.
+
+type Data = {
+  readAt: number;
+  totals: Record<"made" | "changed" | "revoked" | "active", number>;
+  networks: { chainId: number; name: string; active: number }[];
+  days: { start: string; chainId: number; type: string; made: number }[];
+  weeks: { start: string; made: number }[];
+  contracts: { contract: string; chainId: number; network: string; delegations: number; made: number }[];
+};
+
+/** Samples whose final blocks are summed up, as their indexer does it in time. */
+const setUp = async () => {
+  const databaseUrl = await createSampleDatabase();
+  const client = await connect(databaseUrl);
+  const schema = await servedSchema(client);
+  const indexer = await IndexerDatabase.connect(databaseUrl);
+  onTestFinished(() => indexer.close());
+  /** Takes blocks for final, up to this one. */
+  const finalize = (block: number) =>
+    client.query(
+      `update ${schema}._ponder_checkpoint
+       set finalized_checkpoint = overlay(finalized_checkpoint placing lpad($1::text, 16, '0') from 27 for 16)`,
+      [block],
+    );
+  return { databaseUrl, client, finalize, summarise: () => indexer.summarise(schema) };
+};
+
+test("sums and the rest of the log are what the whole log says, however much is summed up", async () => {
+  const { client, finalize, summarise } = await setUp();
+  await expectRightSums(client);
+  for (const block of [0, 5, 6, 15, 1000]) {
+    await finalize(block);
+    expect(await summarise()).toBe(true);
+    await expectRightSums(client);
+    const { rows } = await client.query("select min(summed_block)::int as summed from analytics.chains");
+    expect(rows[0].summed).toBeGreaterThanOrEqual(Math.min(block, 20));
+  }
+  // Again, when there is nothing new: nothing is counted twice.
+  expect(await summarise()).toBe(true);
+  await expectRightSums(client);
+  // With the index go its sums.
+  await client.query("delete from indexer.shard; delete from indexer.index");
+  const { rows } = await client.query("select 1 from indexer.summary, indexer.daily_summary, indexer.contract_summary");
+  expect(rows).toEqual([]);
+});
+
+test("tells what was made and revoked, by day, network and type, and for which contracts", async () => {
+  const { databaseUrl, finalize, summarise } = await setUp();
+  await finalize(10);
+  await summarise();
+  const api = await startApi({ databaseUrl, env: FRESH_FOR_A_DAY });
+  const response = await api.get("/insights/data");
+  const data = (await response.json()) as Data;
+  expect(response.status, JSON.stringify(data)).toBe(200);
+  expect(data.totals).toEqual({ made: 46, changed: 2, revoked: 18, active: 28 });
+  expect(data.networks).toMatchObject([
+    { chainId: 1, name: "Ethereum", made: 23, active: 14 },
+    { chainId: 137, name: "Polygon", made: 23, active: 14 },
+  ]);
+  const made = (rows: readonly { made: number }[]) => rows.reduce((sum, row) => sum + row.made, 0);
+  expect([made(data.days), made(data.weeks)]).toEqual([46, 46]);
+  expect(new Set(data.days.map(({ type }) => type))).toEqual(
+    new Set(["ALL", "CONTRACT", "TOKEN", "ERC721", "ERC20", "ERC1155"]),
+  );
+  for (const { start } of data.weeks) expect(new Date(start).getUTCDay()).toBe(1);
+  expect(data.contracts[0]).toMatchObject({ contract: NFT, chainId: 1, network: "Ethereum", delegations: 6 });
+  expect(data.contracts.length).toBe(4);
+  expect(response.headers.get("Cache-Control")).toMatch(/^public, max-age=\d+/);
+
+  // Who has it already is told no more than that.
+  const etag = response.headers.get("ETag") ?? "";
+  const same = await api.get("/insights/data", { headers: { "If-None-Match": `"other", W/${etag}` } });
+  expect([same.status, await same.text(), same.headers.get("ETag")]).toEqual([304, "", etag]);
+  expect(Number(same.headers.get("Age"))).toBeGreaterThanOrEqual(0);
+  expect((await api.get("/insights/data", { headers: { "If-None-Match": '"other"' } })).status).toBe(200);
+});
+
+test("a crowd of 200 costs one reading, and is not limited", async () => {
+  const { databaseUrl, client, summarise } = await setUp();
+  await summarise();
+  /** How often the sums were scanned, once all who could say so are gone. */
+  const scans = async (): Promise<number> => {
+    await until("the API has let go", async () => {
+      const { rows } = await client.query(
+        "select 1 from pg_stat_activity where datname = current_database() and application_name = 'api'",
+      );
+      return rows.length === 0;
+    });
+    const { rows } = await client.query(
+      `select sum(coalesce(seq_scan, 0) + coalesce(idx_scan, 0))::int as scans from pg_stat_user_tables
+       where relname in ('daily_summary', 'contract_summary')`,
+    );
+    return rows[0].scans;
+  };
+  const costOf = async (requests: number) => {
+    const before = await scans();
+    const api = await startApi({ databaseUrl, env: { ...FRESH_FOR_A_DAY, RATE_LIMIT_REQUESTS: "1" } });
+    const responses = await Promise.all(Array.from({ length: requests }, () => api.get("/insights/data")));
+    for (const response of responses) expect(response.status, await response.text()).toBe(200);
+    await api.stop();
+    return (await scans()) - before;
+  };
+  const ofOne = await costOf(1);
+  expect(ofOne).toBeGreaterThan(0);
+  expect(await costOf(200)).toBe(ofOne);
+});
+
+test("503 while there is nothing to tell", async () => {
+  const api = await startApi({ databaseUrl: await createDatabase() });
+  const response = await api.get("/insights/data");
+  expect(response.status).toBe(503);
+  expect(response.headers.get("Content-Type")).toBe("application/problem+json");
+  expect(Number(response.headers.get("Retry-After"))).toBeGreaterThan(0);
+});
+
+test("nobody waits for a second reading: the last is given while it is read anew, and stays if that fails", async () => {
+  let now = 1_000_000;
+  const readings: { resolve: (rows: InsightRows) => void; reject: (error: Error) => void }[] = [];
+  const errors: unknown[] = [];
+  const read = () => new Promise<InsightRows>((resolve, reject) => readings.push({ resolve, reject }));
+  const insights = new Insights(
+    read,
+    (error) => errors.push(error),
+    () => now,
+  );
+  const rows: InsightRows = { days: [], weeks: [], contracts: [], summedChains: [] };
+  const settle = () => new Promise((resolve) => setImmediate(resolve));
+
+  // The first of a crowd waits, and the others wait with it.
+  const crowd = Array.from({ length: 200 }, () => insights.find());
+  expect(readings.length).toBe(1);
+  readings[0]?.resolve(rows);
+  const [first] = await Promise.all(crowd);
+  expect(new Set(await Promise.all(crowd)).size).toBe(1);
+
+  now += 59_000;
+  expect(await insights.find()).toBe(first);
+  expect(readings.length).toBe(1);
+  // A minute later it is read anew, once; nobody waits for that.
+  now += 2_000;
+  expect(new Set(await Promise.all(Array.from({ length: 200 }, () => insights.find())))).toEqual(new Set([first]));
+  expect(readings.length).toBe(2);
+  readings[1]?.reject(new Error("It broke."));
+  await settle();
+  expect(errors.length).toBe(1);
+  expect(await insights.find()).toBe(first);
+  expect(readings.length, "not again at once").toBe(2);
+  now += 11_000;
+  await insights.find();
+  readings[2]?.resolve({ ...rows, summedChains: [1] });
+  await settle();
+  expect((await insights.find()).body).toContain("Ethereum");
+});
+
+test("without a first reading there is a problem, not a wait", async () => {
+  const insights = new Insights(
+    () => Promise.reject(new pg.DatabaseError("no", 0, "error")),
+    () => {},
+  );
+  await expect(insights.find()).rejects.toMatchObject({ problem: "overloaded" });
+  await expect(insights.find()).rejects.toBeInstanceOf(Problem);
+});
