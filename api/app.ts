@@ -4,8 +4,9 @@ import type { Logger } from "pino";
 import type { Source } from "./answering.ts";
 import { type Exchange, type Handler, openExchange, type Reply, respond, send, UNKNOWN_ROUTE } from "./exchange.ts";
 import type { Log } from "./log.ts";
-import { type Admission, admit } from "./middleware/admit.ts";
+import { type Admission, admit, admitToPortal } from "./middleware/admit.ts";
 import { preflight } from "./middleware/preflight.ts";
+import { privately } from "./middleware/privately.ts";
 import { refuseEarly } from "./middleware/refuse-early.ts";
 import { describeService } from "./openapi.ts";
 import { PathRouter } from "./path-router.ts";
@@ -15,6 +16,7 @@ import { readPath } from "./request-target.ts";
 import { addChecks } from "./routes/checks.ts";
 import { addHealth, type Build } from "./routes/health.ts";
 import { addLists } from "./routes/lists.ts";
+import { addPortal, type Portal } from "./routes/portal.ts";
 import { addReference } from "./routes/reference.ts";
 import type { Routes } from "./routes/routes.ts";
 import type { StateDigests } from "./state-digests.ts";
@@ -27,12 +29,14 @@ export const createApp = (
   admission: Admission,
   build: Build,
   { log, addLine }: Log,
+  portal: Portal | null,
 ) => {
   const registry = new OpenAPIRegistry();
   const router = new PathRouter<Route>();
   const { traffic } = admission.metrics;
   const note = createRequestLog({ log, addLine }, traffic);
   const admitted = admit(admission);
+  const admittedToPortal = admitToPortal(admission);
 
   /** What a request goes through on its way to a handler, put around that once. */
   const wrap = (isLimited: boolean, handler: Handler): Handler => {
@@ -46,12 +50,14 @@ export const createApp = (
   const routes: Routes = {
     registry,
     get: (pattern, handler) => router.add(pattern, createRoute(pattern, wrap(isRegistry(pattern), handler))),
+    addPrivate: (pattern, handlers) => router.add(pattern, createRoute(pattern, privately(handlers, admittedToPortal))),
   };
 
   addChecks(routes, source);
   addLists(routes, { ...source, log });
   addHealth(routes, source, build);
-  const document = describeService(registry, build.version);
+  if (portal) addPortal(routes, portal);
+  const document = describeService(registry, build.version, portal !== null);
   const json = JSON.stringify(document);
   routes.get("/openapi.json", (exchange) => respond(exchange, 200, json, { "Content-Type": "application/json" }));
   addReference(routes, document);

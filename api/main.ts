@@ -13,6 +13,7 @@ import { createLog } from "./log.ts";
 import { createMetrics } from "./metrics/metrics.ts";
 import { startMetricsServer } from "./metrics/metrics-server.ts";
 import { keepMigrating } from "./migrate.ts";
+import { createVerifier } from "./portal/verify-signature.ts";
 import { startServer } from "./server.ts";
 import { apiPort, parseApiSettings } from "./settings.ts";
 import { Shards } from "./shards.ts";
@@ -45,8 +46,13 @@ await runUntilStopped(async (signal) => {
   const metrics = createMetrics({ database, primary, shards, limiter, version: build.version });
   const usage = new KeyUsage(primary);
   const { batches } = metrics;
-  const admission = { keys: new KeyDirectory(primary, batches.keys), usage, limiter, trustedProxies, metrics };
-  const { answer } = createApp({ database, shards, batches, digests }, admission, build, { log, addLine });
+  const keys = new KeyDirectory(primary, batches.keys);
+  const admission = { keys, usage, limiter, trustedProxies, metrics };
+  const { publicUrl, keysPerWallet } = settings;
+  const portal = settings.hasDeveloperPortal
+    ? { database: primary, keys, verify: createVerifier(settings.rpcUrls), publicUrl, keysPerWallet }
+    : null;
+  const { answer } = createApp({ database, shards, batches, digests }, admission, build, { log, addLine }, portal);
   await Promise.race([keepMigrating(databaseUrl, signal, log), sleep(LONGEST_WAIT_MS, undefined, { ref: false })]);
   await shards.watch(signal, log);
   const digesting = digests.watch(signal, log);

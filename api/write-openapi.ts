@@ -8,6 +8,7 @@ import { KeyDirectory } from "./keys/key-directory.ts";
 import { KeyUsage } from "./keys/key-usage.ts";
 import { startLimiter } from "./limits/limiter.ts";
 import { createMetrics } from "./metrics/metrics.ts";
+import { createVerifier } from "./portal/verify-signature.ts";
 import { parseApiSettings } from "./settings.ts";
 import { Shards } from "./shards.ts";
 import { StateDigests } from "./state-digests.ts";
@@ -19,14 +20,16 @@ const ROOT = join(import.meta.dirname, "..");
 // A service that describes itself asks no database, and nobody asks it.
 const log = pino({ enabled: false });
 const database = new Database("", log);
-const limiter = await startLimiter(parseApiSettings({}).limit, null, log);
+const { limit, keysPerWallet } = parseApiSettings({});
+const limiter = await startLimiter(limit, null, log);
 const build = readBuild({});
 const shards = new Shards(database, [], 0);
 const metrics = createMetrics({ database, primary: database, shards, limiter, version: build.version });
+const keys = new KeyDirectory(database, metrics.batches.keys);
 const { document } = createApp(
   { database, shards, batches: metrics.batches, digests: new StateDigests(database, shards) },
   {
-    keys: new KeyDirectory(database, metrics.batches.keys),
+    keys,
     usage: new KeyUsage(database),
     limiter,
     trustedProxies: null,
@@ -34,5 +37,6 @@ const { document } = createApp(
   },
   build,
   { log, addLine: () => {} },
+  { database, keys, verify: createVerifier(new Map()), publicUrl: null, keysPerWallet },
 );
 writeFileSync(join(ROOT, "docs/openapi.json"), JSON.stringify(document, null, 2));
