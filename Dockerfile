@@ -27,6 +27,8 @@ CMD ["node", "--import", "tsx", "sandbox/chains.ts"]
 FROM base AS service
 COPY --from=modules /app/node_modules node_modules
 COPY . .
+# The pages for people. Built once, here: the container cannot write.
+RUN node --import tsx web/build.ts
 # Ponder writes types there whenever it starts; the container cannot write.
 RUN ln -s /dev/null ponder-env.d.ts
 # What /status says of the build. The last step, as it differs each time.

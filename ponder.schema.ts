@@ -37,6 +37,8 @@ export const delegationChange = onchainTable(
     rights: t.hex().notNull(),
 
     active: t.boolean().notNull(),
+    /** Whether it was so before: it tells a delegation that was made from one that was changed. */
+    wasActive: t.boolean().notNull(),
     /** The delegated balance after the change; zero for types that have none. */
     amount: t.bigint().notNull(),
 
@@ -46,8 +48,21 @@ export const delegationChange = onchainTable(
   }),
   (table) => ({
     pk: primaryKey({ columns: [table.chainId, table.blockNumber, table.logIndex, table.ordinal] }),
-    byVault: index().on(table.chainId, table.vault, table.blockNumber, table.logIndex),
-    byDelegate: index().on(table.chainId, table.delegate, table.blockNumber, table.logIndex),
+    // With the ordinal, which makes them no larger: a part of a mass revocation is found as any other part.
+    byVault: index("delegation_change_vault_index").on(
+      table.chainId,
+      table.vault,
+      table.blockNumber,
+      table.logIndex,
+      table.ordinal,
+    ),
+    byDelegate: index("delegation_change_delegate_index").on(
+      table.chainId,
+      table.delegate,
+      table.blockNumber,
+      table.logIndex,
+      table.ordinal,
+    ),
     byContract: index("delegation_change_contract_index").on(table.chainId, contractOrNull, table.blockNumber),
   }),
 );

@@ -1,6 +1,8 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { OpenAPIRegistry } from "@asteasolutions/zod-to-openapi";
 import type { Logger } from "pino";
+import type { Assets } from "../web/build.ts";
+import { PAGES } from "../web/pages.ts";
 import type { Source } from "./answering.ts";
 import { type Exchange, type Handler, openExchange, type Reply, respond, send, UNKNOWN_ROUTE } from "./exchange.ts";
 import type { Log } from "./log.ts";
@@ -11,13 +13,15 @@ import { refuseEarly } from "./middleware/refuse-early.ts";
 import { describeService } from "./openapi.ts";
 import { PathRouter } from "./path-router.ts";
 import { notHttp, Problem, problemDocument } from "./problem.ts";
+import { renderReference } from "./reference/render-reference.ts";
 import { createRequestLog } from "./request-log.ts";
 import { readPath } from "./request-target.ts";
 import { addChecks } from "./routes/checks.ts";
+import { addExplorer } from "./routes/explorer.ts";
 import { addHealth, type Build } from "./routes/health.ts";
 import { addLists } from "./routes/lists.ts";
+import { addPages } from "./routes/pages.ts";
 import { addPortal, type Portal } from "./routes/portal.ts";
-import { addReference } from "./routes/reference.ts";
 import type { Routes } from "./routes/routes.ts";
 import type { StateDigests } from "./state-digests.ts";
 
@@ -29,6 +33,7 @@ export const createApp = (
   admission: Admission,
   build: Build,
   { log, addLine }: Log,
+  assets: Assets,
   portal: Portal | null,
 ) => {
   const registry = new OpenAPIRegistry();
@@ -39,9 +44,9 @@ export const createApp = (
   const admittedToPortal = admitToPortal(admission);
 
   /** What a request goes through on its way to a handler, put around that once. */
-  const wrap = (isLimited: boolean, handler: Handler): Handler => {
+  const wrap = (hasLimit: boolean, handler: Handler): Handler => {
     const early = refuseEarly(handler);
-    return preflight(isLimited ? admitted(early) : early);
+    return preflight(hasLimit ? admitted(early) : early);
   };
   const createRoute = (pattern: string, answer: Handler): Route => {
     traffic.addRoute(pattern);
@@ -49,18 +54,20 @@ export const createApp = (
   };
   const routes: Routes = {
     registry,
-    get: (pattern, handler) => router.add(pattern, createRoute(pattern, wrap(isRegistry(pattern), handler))),
+    get: (pattern, handler) => router.add(pattern, createRoute(pattern, wrap(isLimited(pattern), handler))),
     addPrivate: (pattern, handlers) => router.add(pattern, createRoute(pattern, privately(handlers, admittedToPortal))),
   };
 
   addChecks(routes, source);
   addLists(routes, { ...source, log });
+  addExplorer(routes, source);
   addHealth(routes, source, build);
   if (portal) addPortal(routes, portal);
   const document = describeService(registry, build.version, portal !== null);
   const json = JSON.stringify(document);
   routes.get("/openapi.json", (exchange) => respond(exchange, 200, json, { "Content-Type": "application/json" }));
-  addReference(routes, document);
+  const pages = PAGES.filter(({ name }) => portal !== null || name !== "developers");
+  addPages(routes, assets, pages, { reference: renderReference(document) });
 
   const nothingHere: Handler = () => {
     throw new Problem("not-found", "There is nothing at this path. /docs lists what there is.");
@@ -83,7 +90,7 @@ export const createApp = (
   const answer = (incoming: IncomingMessage, outgoing: ServerResponse): void => {
     const path = readPath(incoming);
     const found = path === null ? null : router.find(path);
-    const route = found?.target ?? (path === null ? refused : isRegistry(path) ? limited : unlimited);
+    const route = found?.target ?? (path === null ? refused : isLimited(path) ? limited : unlimited);
     const exchange = openExchange(incoming, outgoing, path ?? "", route.pattern, found?.varying ?? "");
     try {
       const reply = route.answer(exchange);
@@ -96,8 +103,8 @@ export const createApp = (
   return { answer, document };
 };
 
-/** What is limited, also where there is nothing. */
-const isRegistry = (path: string): boolean => path === "/registry" || path.startsWith("/registry/");
+/** What is limited, also where there is nothing: all that asks the database. */
+const isLimited = (path: string): boolean => /^\/(registry|explorer)(\/|$)/.test(path) && path !== "/explorer/networks";
 
 /** Whatever is thrown on the way of a request is answered here. */
 const answerError = (error: unknown, exchange: Exchange, log: Logger): Reply => {

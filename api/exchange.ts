@@ -25,7 +25,7 @@ export type Exchange = {
 export type Reply = {
   status: number;
   headers: Readonly<Record<string, string | number>>;
-  body: string | Readable | null;
+  body: string | Buffer | Readable | null;
 };
 
 /** That of whatever matches none. */
@@ -118,7 +118,7 @@ export const respond = (
 
 /** Sends an answer. One that comes in parts has no length yet; if it breaks off, so does the connection. */
 export const send = (outgoing: ServerResponse, { status, headers, body }: Reply): void => {
-  if (typeof body === "string") {
+  if (typeof body === "string" || Buffer.isBuffer(body)) {
     outgoing.writeHead(status, { "Content-Length": Buffer.byteLength(body), ...headers }).end(body);
     return;
   }

@@ -3,6 +3,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { refuseBusyPorts } from "../stack/ports.ts";
 import { describeError, loadEnvFiles, runUntilStopped, untilAborted } from "../stack/program.ts";
 import { parseAll, parseDatabaseUrl } from "../stack/settings.ts";
+import { loadAssets } from "../web/build.ts";
 import { createApp } from "./app.ts";
 import { readBuild } from "./build.ts";
 import { Database } from "./database.ts";
@@ -52,7 +53,14 @@ await runUntilStopped(async (signal) => {
   const portal = settings.hasDeveloperPortal
     ? { database: primary, keys, verify: createVerifier(settings.rpcUrls), publicUrl, keysPerWallet }
     : null;
-  const { answer } = createApp({ database, shards, batches, digests }, admission, build, { log, addLine }, portal);
+  const { answer } = createApp(
+    { database, shards, batches, digests },
+    admission,
+    build,
+    { log, addLine },
+    await loadAssets(),
+    portal,
+  );
   await Promise.race([keepMigrating(databaseUrl, signal, log), sleep(LONGEST_WAIT_MS, undefined, { ref: false })]);
   await shards.watch(signal, log);
   const digesting = digests.watch(signal, log);

@@ -1,6 +1,6 @@
 import type { RouteConfig } from "@asteasolutions/zod-to-openapi";
 import type { Exchange, Reply } from "./exchange.ts";
-import type { Parameter, ParametersOf } from "./parameters.ts";
+import type { Parameter, ParametersOf, Reading, ReadingsOf } from "./parameters.ts";
 import { type ParameterError, Problem } from "./problem.ts";
 import { decodeQueryPart, readQueryString } from "./query-string.ts";
 import type { Routes } from "./routes/routes.ts";
@@ -9,10 +9,17 @@ import { z } from "./zod.ts";
 /** With or without an API key, which openapi.ts describes. */
 const OPTIONAL_KEY: NonNullable<RouteConfig["security"]> = [{}, { apiKey: [] }];
 
-/** What an operation promises: its part of the OpenAPI document, and what its requests are held against. */
-export type Operation<Values> = {
+/** What requests are held against. */
+type Request<Values> = {
   /** With {name} for a part that varies. */
   path: string;
+  parameters: ReadingsOf<Values>;
+  /** What else is wrong with values that are right one by one. */
+  check?: (values: Partial<Values>) => ParameterError[];
+};
+
+/** What an operation promises: its part of the OpenAPI document, and what its requests are held against. */
+type Operation<Values> = Request<Values> & {
   operationId: string;
   tag: string;
   summary: string;
@@ -20,8 +27,6 @@ export type Operation<Values> = {
   parameters: ParametersOf<Values>;
   /** Whether an API key lifts its rate limit. */
   takesKey: boolean;
-  /** What else is wrong with values that are right one by one. */
-  check?: (values: Partial<Values>) => ParameterError[];
   responses: RouteConfig["responses"];
 };
 
@@ -43,8 +48,17 @@ export const addOperation = <Values>(
     ...(takesKey && { security: OPTIONAL_KEY }),
     responses,
   });
-  const parse = parser(operation);
-  routes.get(path, (exchange) => answer(parse(exchange), exchange));
+  addQuestion(routes, operation, answer);
+};
+
+/** Adds to the service what its own pages ask, and the description leaves out. */
+export const addQuestion = <Values>(
+  routes: Routes,
+  request: Request<Values>,
+  answer: (values: Values, exchange: Exchange) => Promise<Reply>,
+): void => {
+  const parse = parser(request);
+  routes.get(request.path, (exchange) => answer(parse(exchange), exchange));
 };
 
 const describe = (parameters: ParametersOf<Record<string, unknown>>, place: Parameter<unknown>["in"]) =>
@@ -61,8 +75,8 @@ const describe = (parameters: ParametersOf<Record<string, unknown>>, place: Para
 type Given = { spelling: string; text: string | null };
 
 /** Reads the values of a request's parameters. Throws a Problem that names every bad one. */
-const parser = <Values>({ parameters, check }: Operation<Values>): ((exchange: Exchange) => Values) => {
-  const all = Object.entries<Parameter<unknown>>(parameters);
+const parser = <Values>({ parameters, check }: Request<Values>): ((exchange: Exchange) => Values) => {
+  const all = Object.entries<Reading<unknown>>(parameters);
   const places = new Map(
     all.flatMap(([name, { in: place, synonyms }], index) =>
       place === "query" ? [name, ...synonyms].map((spelling): [string, number] => [spelling, index]) : [],
@@ -102,11 +116,11 @@ const parser = <Values>({ parameters, check }: Operation<Values>): ((exchange: E
 const NOT_GIVEN: readonly Given[] = [];
 
 /** The name that a parameter was given by: its own, if by that as well. */
-const spellingOf = (name: string, { synonyms }: Parameter<unknown>, given: readonly Given[]): string =>
+const spellingOf = (name: string, { synonyms }: Reading<unknown>, given: readonly Given[]): string =>
   [name, ...synonyms].find((spelling) => given.some((one) => one.spelling === spelling)) ?? name;
 
 const parseParameter = (
-  parameter: Parameter<unknown>,
+  parameter: Reading<unknown>,
   given: readonly Given[],
 ): { value: unknown } | { error: string } => {
   const { synonyms, parse, must, isSingle } = parameter;

@@ -6,8 +6,8 @@ import { z } from "./zod.ts";
 // What a request may say. Each parameter is written down once: it validates the request and describes
 // itself in the OpenAPI document.
 
-/** A parameter of a request: a text that is read as a value. */
-export type Parameter<Value> = {
+/** How a parameter of a request is read: a text, as a value. */
+export type Reading<Value> = {
   in: "path" | "query";
   /** Other names that it goes by. */
   synonyms: readonly string[];
@@ -15,13 +15,16 @@ export type Parameter<Value> = {
   parse: (text: string) => Value | undefined;
   /** What is said then. */
   must: string;
-  /** How it is described. */
-  schema: z.ZodType;
   /** The value where it is not given; without it, it has to be. */
   default?: Value;
   /** Whether it may be given only once, even with the same value. */
   isSingle?: boolean;
 };
+
+/** A parameter of what the OpenAPI document describes. */
+export type Parameter<Value> = Reading<Value> & { schema: z.ZodType };
+
+export type ReadingsOf<Values> = { [Name in keyof Values]: Reading<Values[Name]> };
 
 /** The parameters that are read as these values. */
 export type ParametersOf<Values> = { [Name in keyof Values]: Parameter<Values[Name]> };

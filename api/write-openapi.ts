@@ -1,6 +1,7 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { pino } from "pino";
+import { loadAssets } from "../web/build.ts";
 import { createApp } from "./app.ts";
 import { readBuild } from "./build.ts";
 import { Database } from "./database.ts";
@@ -37,6 +38,7 @@ const { document } = createApp(
   },
   build,
   { log, addLine: () => {} },
+  await loadAssets(),
   { database, keys, verify: createVerifier(new Map()), publicUrl: null, keysPerWallet },
 );
 writeFileSync(join(ROOT, "docs/openapi.json"), JSON.stringify(document, null, 2));

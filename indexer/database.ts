@@ -36,6 +36,13 @@ const CREATE_NOTES = `
     seen_at timestamptz not null,
     primary key (schema, chain_id)
   );
+  -- Later than the table, and only where it is missing: even in vain, "alter table" waits for all readers.
+  do $$ begin
+    if not exists (select from pg_attribute where attrelid = 'indexer.chain'::regclass and attname = 'start_number') then
+      -- the first block that it indexes, of either registry
+      alter table indexer.chain add column start_number bigint;
+    end if;
+  end $$;
   create table if not exists indexer.shard (
     name text primary key,
     -- the index that the shard's views show
@@ -156,17 +163,20 @@ export class IndexerDatabase {
     const checkpoints = await tableIn(client, schema, "_ponder_checkpoint");
     const noted = chains.flatMap(({ chainId, v1, v2 }) => {
       const head = heads.get(chainId);
-      return head ? { chainId, ...head, v1: v1?.address.toLowerCase(), v2: v2?.address.toLowerCase() } : [];
+      if (!head) return [];
+      const start = Math.min(v1?.startBlock ?? Infinity, v2?.startBlock ?? Infinity);
+      return { chainId, ...head, start, v1: v1?.address.toLowerCase(), v2: v2?.address.toLowerCase() };
     });
     await client.query(
-      `insert into indexer.chain (schema, chain_id, newest_number, newest_timestamp, reached_number, v1, v2, seen_at)
+      `insert into indexer.chain (schema, chain_id, newest_number, newest_timestamp, reached_number, v1, v2, start_number, seen_at)
        select $1, head.chain_id, head.number, head.timestamp,
-         coalesce(${checkpoints ? blockOf("latest_checkpoint") : "null"}, 0), head.v1, head.v2, clock_timestamp()
-       from unnest($2::bigint[], $3::bigint[], $4::bigint[], $5::text[], $6::text[])
-         as head (chain_id, number, timestamp, v1, v2)
+         coalesce(${checkpoints ? blockOf("latest_checkpoint") : "null"}, 0), head.v1, head.v2, head.start, clock_timestamp()
+       from unnest($2::bigint[], $3::bigint[], $4::bigint[], $5::text[], $6::text[], $7::bigint[])
+         as head (chain_id, number, timestamp, v1, v2, start)
        ${checkpoints ? `left join ${checkpoints} checkpoint on checkpoint.chain_id = head.chain_id` : ""}
        on conflict (schema, chain_id) do update set newest_number = excluded.newest_number,
-         newest_timestamp = excluded.newest_timestamp, reached_number = excluded.reached_number, seen_at = excluded.seen_at`,
+         newest_timestamp = excluded.newest_timestamp, reached_number = excluded.reached_number,
+         start_number = excluded.start_number, seen_at = excluded.seen_at`,
       [
         schema,
         noted.map(({ chainId }) => chainId),
@@ -174,6 +184,7 @@ export class IndexerDatabase {
         noted.map(({ timestamp }) => timestamp),
         noted.map(({ v1 }) => v1),
         noted.map(({ v2 }) => v2),
+        noted.map(({ start }) => start),
       ],
     );
   }

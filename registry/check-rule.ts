@@ -9,11 +9,34 @@ export const CHECKS = {
 
 export type Check = (typeof CHECKS)[RegistryVersion][number];
 
+/** What a delegation may cover, in SQL. The question is `q`. */
+type Scope = { type: string; contract: string; tokenId: string };
+
+const ALL: Scope = { type: "ALL", contract: `'${NO_CONTRACT}'`, tokenId: `${NO_TOKEN}` };
+const CONTRACT: Scope = { type: "CONTRACT", contract: "q.contract", tokenId: `${NO_TOKEN}` };
+const token = (type: string): Scope => ({ type, contract: "q.contract", tokenId: "q.token_id" });
+
+/** What satisfies each check, the broadest first. */
+const SATISFYING: Record<Check, readonly Scope[]> = {
+  all: [ALL],
+  contract: [ALL, CONTRACT],
+  token: [ALL, CONTRACT, token("TOKEN")],
+  erc721: [ALL, CONTRACT, token("ERC721")],
+  erc20: [ALL, CONTRACT, { type: "ERC20", contract: "q.contract", tokenId: `${NO_TOKEN}` }],
+  erc1155: [ALL, CONTRACT, token("ERC1155")],
+};
+
+/** Whether a check is answered with a balance. */
+export const isBalanceCheck = (check: Check): boolean => check === "erc20" || check === "erc1155";
+
+/** A delegation for a balance gives its amount; every broader one gives all there can be. */
+const isBroader = ({ type }: Scope) => type === ALL.type || type === CONTRACT.type;
+
 /**
  * A delegation of exactly this scope. One probe of the primary key, however many delegations the two
  * wallets have. In v2, full rights count for any rights that are asked for.
  */
-const delegation = (relation: string, version: RegistryVersion, type: string, contract: string, tokenId: string) =>
+const delegation = (relation: string, version: RegistryVersion, { type, contract, tokenId }: Scope) =>
   `from ${relation} d
    where d.chain_id = q.chain_id and d.vault = q.vault and d.delegate = q.delegate
      and d.type = '${type}' and d.contract = ${contract} and d.token_id = ${tokenId}
@@ -25,26 +48,24 @@ const delegation = (relation: string, version: RegistryVersion, type: string, co
  * question is `q`: chain_id, vault, delegate, contract, token_id, rights.
  */
 export const checkRule = (relation: string, version: RegistryVersion, check: Check): string => {
-  const held = (type: string, contract: string, tokenId: string) =>
-    `exists (select ${delegation(relation, version, type, contract, tokenId)})`;
-  const all = held("ALL", `'${NO_CONTRACT}'`, `${NO_TOKEN}`);
-  const contract = `${all} or ${held("CONTRACT", "q.contract", `${NO_TOKEN}`)}`;
-  const balance = (type: string, tokenId: string) =>
-    `case when ${contract} then ${maxUint256}
-     else coalesce((select max(d.amount) ${delegation(relation, version, type, "q.contract", tokenId)}), 0) end`;
-
-  switch (check) {
-    case "all":
-      return all;
-    case "contract":
-      return contract;
-    case "token":
-      return `${contract} or ${held("TOKEN", "q.contract", "q.token_id")}`;
-    case "erc721":
-      return `${contract} or ${held("ERC721", "q.contract", "q.token_id")}`;
-    case "erc20":
-      return balance("ERC20", `${NO_TOKEN}`);
-    case "erc1155":
-      return balance("ERC1155", "q.token_id");
-  }
+  const scopes = SATISFYING[check];
+  const held = (scopes: readonly Scope[]) =>
+    scopes.map((scope) => `exists (select ${delegation(relation, version, scope)})`).join(" or ");
+  if (!isBalanceCheck(check)) return held(scopes);
+  const amounts = scopes
+    .filter((scope) => !isBroader(scope))
+    .map((scope) => `(select max(d.amount) ${delegation(relation, version, scope)})`);
+  return `case when ${held(scopes.filter(isBroader))} then ${maxUint256} else coalesce(${amounts.join()}, 0) end`;
 };
+
+/**
+ * The delegations by which the rule is satisfied, as SQL: all that satisfy it by themselves, each with how
+ * broad it is (`breadth`, 0 is the broadest) and the balance that it gives (`gives`).
+ */
+export const grantsOf = (relation: string, version: RegistryVersion, check: Check): string =>
+  SATISFYING[check]
+    .map((scope, breadth) => {
+      const gives = isBroader(scope) ? `${maxUint256}` : "d.amount";
+      return `select d.*, ${breadth} as breadth, ${isBalanceCheck(check) ? gives : "null"}::numeric as gives ${delegation(relation, version, scope)}`;
+    })
+    .join(" union all ");

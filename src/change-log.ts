@@ -20,7 +20,7 @@ export const positionOf = (event: LogEvent) => ({
   transactionHash: event.transaction.hash,
 });
 
-type Change = { active: boolean; amount: bigint } & (
+type Change = { active: boolean; wasActive: boolean; amount: bigint } & (
   | { registry: "v1"; delegation: DelegationKeyV1 }
   | { registry: "v2"; delegation: DelegationKeyV2 }
 );
@@ -33,7 +33,7 @@ export const appendChange = async (
   context: Context,
   position: Position,
   eventName: string,
-  { registry, delegation, active, amount }: Change,
+  { registry, delegation, active, wasActive, amount }: Change,
   ordinal = 0,
 ) => {
   await context.db.insert(delegationChange).values({
@@ -44,6 +44,7 @@ export const appendChange = async (
     rights: FULL_RIGHTS,
     ...delegation,
     active,
+    wasActive,
     amount,
     event: eventName,
   });

@@ -102,7 +102,8 @@ const setDelegation = async (
     await context.db.delete(delegationV1, key);
     await removeFromVault(context, delegation.vault, [delegation]);
   }
-  await appendChange(context, position, eventName, { registry: "v1", delegation, active, amount: 0n });
+  const change = { registry: "v1", delegation, active, wasActive: !active, amount: 0n } as const;
+  await appendChange(context, position, eventName, change);
 };
 
 const endDelegations = async (
@@ -113,7 +114,7 @@ const endDelegations = async (
 ) => {
   for (const [ordinal, delegation] of delegations.entries()) {
     await context.db.delete(delegationV1, { chainId: context.chain.id, ...delegation });
-    const change = { registry: "v1", delegation, active: false, amount: 0n } as const;
+    const change = { registry: "v1", delegation, active: false, wasActive: true, amount: 0n } as const;
     await appendChange(context, position, eventName, change, ordinal);
   }
 };

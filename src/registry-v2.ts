@@ -55,5 +55,6 @@ const setDelegation = async (
     // A new amount replaces the old one; the delegation stays as old as it was.
     await context.db.update(delegationV2, key).set({ amount });
   }
-  await appendChange(context, position, eventName, { registry: "v2", delegation, active, amount });
+  const change = { registry: "v2", delegation, active, wasActive: found !== null, amount } as const;
+  await appendChange(context, position, eventName, change);
 };

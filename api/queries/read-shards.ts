@@ -12,6 +12,8 @@ export type ShardChain = {
   newestBlock: string;
   newestBlockTimestamp: string;
   reachedBlock: string;
+  /** The first block that it indexes. */
+  startBlock: string;
   /** The addresses of the registries that it holds. */
   v1: string | null;
   v2: string | null;
@@ -24,7 +26,9 @@ export const CHAINS = {
   text: `
     select distinct on (index.shard, chain.chain_id)
       index.shard, chain.chain_id, shard.schema is not null,
-      chain.newest_number, chain.newest_timestamp, chain.reached_number, chain.v1, chain.v2
+      chain.newest_number, chain.newest_timestamp, chain.reached_number, chain.v1, chain.v2,
+      -- an indexer of an older version has not made this column
+      coalesce((to_jsonb(chain) ->> 'start_number')::bigint, 0)
     from indexer.index
     join indexer.chain on chain.schema = index.schema
     left join indexer.shard on shard.name = index.shard and shard.schema = index.schema
@@ -47,13 +51,14 @@ export const readShards = async (database: Database, shards: readonly string[]):
     const rows = await rowsUnless(isItsOwn, database.query({ ...blocksOf(shard), values: [] }));
     for (const [chainId, ...block] of rows) blocks.set(`${shard} ${chainId}`, readFreshness(block));
   }
-  return chains.map(([shard, chainId, isServed, newest, newestTimestamp, reached, v1, v2]) => ({
+  return chains.map(([shard, chainId, isServed, newest, newestTimestamp, reached, v1, v2, start]) => ({
     shard: String(shard),
     chainId: Number(chainId),
     isServed: isServed === true,
     newestBlock: String(newest),
     newestBlockTimestamp: String(newestTimestamp),
     reachedBlock: String(reached),
+    startBlock: String(start),
     v1: v1 === null ? null : String(v1),
     v2: v2 === null ? null : String(v2),
     // An index that came to be served between the two statements is known by the next look.

@@ -116,30 +116,16 @@ const EXPLANATIONS: Record<ProblemName, { meaning: string; next: string }> = {
   },
 };
 
-/** The API reference as an HTML page, made of what the OpenAPI document says. */
+/** The content of the API reference, made of what the OpenAPI document says. What it does is in web/reference/. */
 export const renderReference = (document: ServiceDescription): string => {
   const { title, version, description = "" } = document.info;
   const schemas: Schemas = document.components?.schemas ?? {};
   const groups = groupOperations(document);
 
-  return html`<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<title>${title}: API reference</title>
-<link rel="icon" href="data:,">
-<link rel="stylesheet" href="/docs/reference.css">
-<script type="module" src="/docs/reference.js"></script>
-</head>
-<body>
-<a class="skip" href="#content">Skip to the content</a>
+  return html`<div class="reference">
 <div class="side">
-<header class="brand">
-<a href="#content">${title}</a> <span class="version">${version}</span>
-<button type="button" class="menu" popovertarget="contents">Contents</button>
-</header>
+<p class="contents-bar"><a href="#content">${title}</a> <span class="version">${version}</span>
+<button type="button" class="menu" popovertarget="contents">Contents</button></p>
 ${renderContents(groups)}
 </div>
 <main id="content" tabindex="-1">
@@ -158,9 +144,7 @@ ${operations.map((operation) => renderOperation(operation, schemas))}
 )}
 ${renderProblems()}
 </main>
-</body>
-</html>
-`.text;
+</div>`.text;
 };
 
 type DescribedOperation = Operation & { id: string; path: string };
@@ -276,7 +260,7 @@ ${
 `;
 };
 
-/** A form that asks this service, filled in with the examples. What it does is in reference.js. */
+/** A form that asks this service, filled in with the examples. What it does is in web/reference/main.js. */
 const renderTrial = (
   { id, path, security }: DescribedOperation,
   parameters: readonly Parameter[],

@@ -3,6 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { TestProject } from "vitest/node";
 import { startEmbeddedPostgres } from "../../stack/embedded-postgres.ts";
+import { loadAssets } from "../../web/build.ts";
 
 declare module "vitest" {
   export interface ProvidedContext {
@@ -10,8 +11,9 @@ declare module "vitest" {
   }
 }
 
-/** One Postgres server for all tests; each test makes a database of its own in it. */
+/** One Postgres server for all tests; each test makes a database of its own in it. Pages are built once. */
 export default async ({ provide }: TestProject) => {
+  await loadAssets();
   const directory = await mkdtemp(join(tmpdir(), "delegation-registry-test-"));
   // Postgres does not run as root, and its user has to get in.
   await chmod(directory, 0o755);

@@ -1,3 +1,5 @@
+import "./reference.css";
+
 // The "try it" forms of the API reference. An answer is shown as the text that came, never parsed: JavaScript's
 // numbers would round a balance of 2^256-1.
 

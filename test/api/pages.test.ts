@@ -1,0 +1,97 @@
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { PAGES } from "../../web/pages.ts";
+import { type Api, launchSampleApi } from "../support/api.ts";
+
+// Pages for people and what they load, as HTTP has them. What they look like is in test/browser/.
+
+let api: Api;
+let assets: string[];
+const pages = PAGES.map(({ path }) => path);
+
+beforeAll(async () => {
+  // A single request in ten seconds: none of these may count.
+  api = await launchSampleApi({ RATE_LIMIT_REQUESTS: "1" });
+  const texts = await Promise.all(pages.map(async (path) => (await api.get(path)).text()));
+  assets = [...new Set(texts.flatMap((text) => text.match(/\/assets\/[\w.-]+/g) ?? []))];
+});
+afterAll(() => api?.stop());
+
+const get = (path: string, headers: Record<string, string> = {}, method = "GET") => api.get(path, { headers, method });
+
+test("a page and all that it loads allow nothing from elsewhere, and are in no frame", async () => {
+  expect(assets.length).toBeGreaterThan(pages.length);
+  for (const path of [...pages, ...assets]) {
+    const { status, headers } = await get(path);
+    expect(status, path).toBe(200);
+    expect(headers.get("Content-Security-Policy")).toBe(
+      "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    );
+    expect(headers.get("X-Content-Type-Options")).toBe("nosniff");
+    expect(headers.get("Referrer-Policy")).toBe("no-referrer");
+    expect(headers.get("RateLimit")).toBe(null);
+  }
+});
+
+test("nothing that stands in a page would have to be allowed to run there", async () => {
+  for (const path of pages) {
+    expect(await (await get(path)).text()).not.toMatch(/<style|<script(?! type="module" src=| src=)| style="| on\w+="/);
+  }
+});
+
+test("what a page loads is kept for good under a name of its own; the page is asked about each time", async () => {
+  for (const path of assets) {
+    expect(path).toMatch(/-[A-Z\d]{8}\.(js|css|svg)$/);
+    expect((await get(path)).headers.get("Cache-Control")).toBe("public, max-age=31536000, immutable");
+  }
+  for (const path of pages) expect((await get(path)).headers.get("Cache-Control")).toBe("no-cache");
+});
+
+test.each([
+  ["js", "text/javascript; charset=utf-8"],
+  ["css", "text/css; charset=utf-8"],
+  ["svg", "image/svg+xml"],
+])("a .%s is served as %s", async (extension, type) => {
+  const named = assets.filter((path) => path.endsWith(`.${extension}`));
+  expect(named).not.toEqual([]);
+  for (const path of named) expect((await get(path)).headers.get("Content-Type")).toBe(type);
+});
+
+test.each([
+  ["br, gzip", "br"],
+  ["gzip, deflate, br;q=1.0", "br"],
+  ["gzip", "gzip"],
+  ["br;q=0, gzip;q=0.5", "gzip"],
+  ["identity", null],
+  ["br;q=0.0,gzip;q=0", null],
+])("to whom takes %s the same is sent as %s, with a tag of its own", async (accepted, encoding) => {
+  for (const path of ["/", ...assets.slice(0, 2)]) {
+    const plain = await get(path, { "Accept-Encoding": "identity" });
+    const sent = await get(path, { "Accept-Encoding": accepted });
+    expect(sent.headers.get("Content-Encoding")).toBe(encoding);
+    expect(sent.headers.get("Vary")).toBe("Accept-Encoding");
+    const [text, plainText] = [await sent.text(), await plain.text()];
+    expect(text).toBe(plainText);
+    const isSmaller = Number(sent.headers.get("Content-Length")) < Buffer.byteLength(text);
+    expect([isSmaller, sent.headers.get("ETag") === plain.headers.get("ETag")]).toEqual(
+      encoding ? [true, false] : [false, true],
+    );
+  }
+});
+
+test("whoever has it already is told so, and HEAD is answered without it", async () => {
+  for (const path of ["/", "/docs", ...assets.slice(0, 1)]) {
+    const { headers } = await get(path);
+    const tag = headers.get("ETag") ?? "";
+    const same = await get(path, { "If-None-Match": `"other", W/${tag}` });
+    expect([same.status, await same.text(), same.headers.get("ETag")]).toEqual([304, "", tag]);
+    expect((await get(path, { "If-None-Match": '"other"' })).status).toBe(200);
+    const head = await get(path, {}, "HEAD");
+    expect([head.status, await head.text()]).toEqual([200, ""]);
+    expect(head.headers.get("Content-Length")).toBe(headers.get("Content-Length"));
+  }
+});
+
+test("a file of another version is a 404", async () => {
+  const response = await get("/assets/explorer-AAAAAAAA.js");
+  expect([response.status, response.headers.get("Content-Type")]).toEqual([404, "application/problem+json"]);
+});

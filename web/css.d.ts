@@ -1,0 +1,2 @@
+/** Styles are bundled, not read. */
+declare module "*.css";
