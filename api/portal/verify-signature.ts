@@ -9,7 +9,7 @@ import type { Account } from "./account.ts";
 /** How long a network may take to say whether a signature is a contract's. */
 const LONGEST_MS = 8_000;
 
-export type Signed = { message: string; signature: Hex; address: Address; chainId: number };
+type Signed = { message: string; signature: Hex; address: Address; chainId: number };
 
 /** Finds out whose signature it is, or refuses it. */
 export type VerifySignature = (signed: Signed) => Promise<Account>;

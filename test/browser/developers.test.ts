@@ -13,7 +13,7 @@ const makeKey = async (page: Page, name: string): Promise<string> => {
   await page.getByLabel("Name of a new key").fill(name);
   await page.getByRole("button", { name: "Make a key" }).click();
   const shown = page.getByRole("region", { name: `The key for “${name}”` });
-  return shown.locator("pre").first().innerText();
+  return (await shown.locator("pre").first().textContent()) ?? "";
 };
 
 const ask = (key: string) =>

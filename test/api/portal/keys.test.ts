@@ -1,6 +1,10 @@
+import { chmod, mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import pg from "pg";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import { prefixOf } from "../../../api/keys/api-key.ts";
+import { startEmbeddedPostgres } from "../../../stack/embedded-postgres.ts";
 import { type Api, CHECK, createSampleDatabase, FRESH_FOR_A_DAY, launchApi, startApi } from "../../support/api.ts";
 import { addKey } from "../../support/keys.ts";
 import { newWallet, signedIn, Visitor } from "../../support/portal.ts";
@@ -163,14 +167,14 @@ test("no key without a session", async () => {
 });
 
 test("while Postgres is away, everything is a 503 that says so", async () => {
-  const name = `away_${process.pid}`;
-  const url = new URL(databaseUrl);
-  await database.query(`create database ${name}`);
-  url.pathname = `/${name}`;
-  const away = await startApi({ databaseUrl: url.href });
-  const visitor = await signedIn(away);
-  await database.query(`alter database ${name} allow_connections false`);
-  await database.query("select pg_terminate_backend(pid) from pg_stat_activity where datname = $1", [name]);
+  const directory = await mkdtemp(join(tmpdir(), "delegation-registry-portal-"));
+  await chmod(directory, 0o755);
+  const postgres = await startEmbeddedPostgres({ directory: join(directory, "postgres") });
+  onTestFinished(() => rm(directory, { recursive: true, force: true }));
+  onTestFinished(() => postgres.stop().catch(() => {}));
+  const lonely = await startApi({ databaseUrl: postgres.url });
+  const visitor = await signedIn(lonely);
+  await postgres.stop();
   const expectUnavailable = async (path: string, method: string, body?: unknown) =>
     expect(await visitor.send(path, { method, body })).toMatchObject({
       status: 503,
