@@ -2,12 +2,14 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { OpenAPIRegistry } from "@asteasolutions/zod-to-openapi";
 import type { Logger } from "pino";
 import type { Assets } from "../web/build.ts";
+import { PAGES } from "../web/pages.ts";
 import type { Source } from "./answering.ts";
 import { type Exchange, type Handler, openExchange, type Reply, respond, send, UNKNOWN_ROUTE } from "./exchange.ts";
 import type { Insights } from "./insights.ts";
 import type { Log } from "./log.ts";
-import { type Admission, admit } from "./middleware/admit.ts";
+import { type Admission, admit, admitToPortal } from "./middleware/admit.ts";
 import { preflight } from "./middleware/preflight.ts";
+import { privately } from "./middleware/privately.ts";
 import { refuseEarly } from "./middleware/refuse-early.ts";
 import { describeService } from "./openapi.ts";
 import { PathRouter } from "./path-router.ts";
@@ -21,6 +23,7 @@ import { addHealth, type Build } from "./routes/health.ts";
 import { addInsights } from "./routes/insights.ts";
 import { addLists } from "./routes/lists.ts";
 import { addPages } from "./routes/pages.ts";
+import { addPortal, type Portal } from "./routes/portal.ts";
 import type { Routes } from "./routes/routes.ts";
 import type { StateDigests } from "./state-digests.ts";
 
@@ -33,12 +36,14 @@ export const createApp = (
   build: Build,
   { log, addLine }: Log,
   assets: Assets,
+  portal: Portal | null,
 ) => {
   const registry = new OpenAPIRegistry();
   const router = new PathRouter<Route>();
   const { traffic } = admission.metrics;
   const note = createRequestLog({ log, addLine }, traffic);
   const admitted = admit(admission);
+  const admittedToPortal = admitToPortal(admission);
 
   /** What a request goes through on its way to a handler, put around that once. */
   const wrap = (hasLimit: boolean, handler: Handler): Handler => {
@@ -52,6 +57,7 @@ export const createApp = (
   const routes: Routes = {
     registry,
     get: (pattern, handler) => router.add(pattern, createRoute(pattern, wrap(isLimited(pattern), handler))),
+    addPrivate: (pattern, handlers) => router.add(pattern, createRoute(pattern, privately(handlers, admittedToPortal))),
   };
 
   addChecks(routes, source);
@@ -59,10 +65,12 @@ export const createApp = (
   addExplorer(routes, source);
   addInsights(routes, source.insights);
   addHealth(routes, source, build);
-  const document = describeService(registry, build.version);
+  if (portal) addPortal(routes, portal);
+  const document = describeService(registry, build.version, portal !== null);
   const json = JSON.stringify(document);
   routes.get("/openapi.json", (exchange) => respond(exchange, 200, json, { "Content-Type": "application/json" }));
-  addPages(routes, assets, { reference: renderReference(document) });
+  const pages = PAGES.filter(({ name }) => portal !== null || name !== "developers");
+  addPages(routes, assets, pages, { reference: renderReference(document) });
 
   const nothingHere: Handler = () => {
     throw new Problem("not-found", "There is nothing at this path. /docs lists what there is.");

@@ -17,6 +17,8 @@ export type Exchange = {
   startedAt: number;
   /** What is left of the limit; null for whoever has none. */
   rateLimit: { policy: string; state: string } | null;
+  /** Whether the answer is for our own pages alone. */
+  isPrivate: boolean;
 };
 
 /** What a request is answered with. */
@@ -59,6 +61,7 @@ export const openExchange = (
     requestId: typeof given === "string" && /^[\w\-=]{1,255}$/.test(given) ? given : `${PROCESS_ID}-${++requests}`,
     startedAt: performance.now(),
     rateLimit: null,
+    isPrivate: false,
   };
 };
 
@@ -74,21 +77,29 @@ const EXPOSED_HEADERS = [
   "X-Request-Id",
 ].join();
 
+/** No other origin is told anything, and nothing is kept. */
+const PRIVATE_HEADERS = {
+  "Cache-Control": "no-store",
+  "Cross-Origin-Resource-Policy": "same-origin",
+  "X-Content-Type-Options": "nosniff",
+};
+
 /**
  * The answer to a request. Its headers are a plain object from one literal: one that grows costs V8 more
  * than Node takes to write it.
  */
 export const respond = (
-  { requestId, rateLimit }: Exchange,
+  { requestId, rateLimit, isPrivate }: Exchange,
   status: number,
   body: Reply["body"],
   headers: Readonly<Record<string, string>> = {},
 ): Reply => ({
   status,
-  headers:
-    rateLimit === null
+  headers: isPrivate
+    ? { ...PRIVATE_HEADERS, "X-Request-Id": requestId, ...headers }
+    : rateLimit === null
       ? {
-          // Every answer is for any origin to read.
+          // Every other answer is for any origin to read.
           "Access-Control-Allow-Origin": "*",
           "Access-Control-Expose-Headers": EXPOSED_HEADERS,
           "X-Request-Id": requestId,

@@ -15,6 +15,7 @@ import { createLog } from "./log.ts";
 import { createMetrics } from "./metrics/metrics.ts";
 import { startMetricsServer } from "./metrics/metrics-server.ts";
 import { keepMigrating } from "./migrate.ts";
+import { createVerifier } from "./portal/verify-signature.ts";
 import { readInsights } from "./queries/read-insights.ts";
 import { startServer } from "./server.ts";
 import { apiPort, parseApiSettings } from "./settings.ts";
@@ -52,13 +53,19 @@ await runUntilStopped(async (signal) => {
     () => readInsights(database),
     (error) => log.error({ err: error }, "Cannot read what the insights page shows"),
   );
-  const admission = { keys: new KeyDirectory(primary, batches.keys), usage, limiter, trustedProxies, metrics };
+  const keys = new KeyDirectory(primary, batches.keys);
+  const admission = { keys, usage, limiter, trustedProxies, metrics };
+  const { publicUrl, keysPerWallet } = settings;
+  const portal = settings.hasDeveloperPortal
+    ? { database: primary, keys, verify: createVerifier(settings.rpcUrls), publicUrl, keysPerWallet }
+    : null;
   const { answer } = createApp(
     { database, shards, batches, digests, insights },
     admission,
     build,
     { log, addLine },
     await loadAssets(),
+    portal,
   );
   await Promise.race([keepMigrating(databaseUrl, signal, log), sleep(LONGEST_WAIT_MS, undefined, { ref: false })]);
   await shards.watch(signal, log);

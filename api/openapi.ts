@@ -6,16 +6,23 @@ A check answers with \`true\`, \`false\` or the digits of a balance, and nothing
 
 Without an API key, so many requests are answered in so many seconds for one address as \`RateLimit-Policy\` says: 25 in 10 seconds, unless the service was set up otherwise. Health, this description and preflights do not count.`;
 
-const KEY_DESCRIPTION =
-  "Lifts the rate limit. A key is issued by whoever runs the service; every operation can be used without one.";
+const describeKey = (hasPortal: boolean): string => {
+  const from = hasPortal
+    ? "made at /developers, or issued by whoever runs the service"
+    : "issued by whoever runs the service";
+  return `Lifts the rate limit. A key is ${from}; every operation can be used without one.`;
+};
 
-/** The OpenAPI document of what has been registered by now. */
-export const describeService = (registry: OpenAPIRegistry, version: string) => {
+/**
+ * The OpenAPI document of what has been registered by now. What the developer page asks is not in it: that is no
+ * contract, and changes with the page.
+ */
+export const describeService = (registry: OpenAPIRegistry, version: string, hasPortal: boolean) => {
   registry.registerComponent("securitySchemes", "apiKey", {
     type: "apiKey",
     in: "header",
     name: "X-API-KEY",
-    description: KEY_DESCRIPTION,
+    description: describeKey(hasPortal),
   });
   return new OpenApiGeneratorV31(registry.definitions).generateDocument({
     openapi: "3.1.0",

@@ -10,6 +10,7 @@ import { KeyDirectory } from "./keys/key-directory.ts";
 import { KeyUsage } from "./keys/key-usage.ts";
 import { startLimiter } from "./limits/limiter.ts";
 import { createMetrics } from "./metrics/metrics.ts";
+import { createVerifier } from "./portal/verify-signature.ts";
 import { readInsights } from "./queries/read-insights.ts";
 import { parseApiSettings } from "./settings.ts";
 import { Shards } from "./shards.ts";
@@ -22,10 +23,12 @@ const ROOT = join(import.meta.dirname, "..");
 // A service that describes itself asks no database, and nobody asks it.
 const log = pino({ enabled: false });
 const database = new Database("", log);
-const limiter = await startLimiter(parseApiSettings({}).limit, null, log);
+const { limit, keysPerWallet } = parseApiSettings({});
+const limiter = await startLimiter(limit, null, log);
 const build = readBuild({});
 const shards = new Shards(database, [], 0);
 const metrics = createMetrics({ database, primary: database, shards, limiter, version: build.version });
+const keys = new KeyDirectory(database, metrics.batches.keys);
 const { document } = createApp(
   {
     database,
@@ -38,7 +41,7 @@ const { document } = createApp(
     ),
   },
   {
-    keys: new KeyDirectory(database, metrics.batches.keys),
+    keys,
     usage: new KeyUsage(database),
     limiter,
     trustedProxies: null,
@@ -47,5 +50,6 @@ const { document } = createApp(
   build,
   { log, addLine: () => {} },
   await loadAssets(),
+  { database, keys, verify: createVerifier(new Map()), publicUrl: null, keysPerWallet },
 );
 writeFileSync(join(ROOT, "docs/openapi.json"), JSON.stringify(document, null, 2));

@@ -7,7 +7,7 @@ const ROOT = join(import.meta.dirname, "..");
 const SOURCES = join(ROOT, "test/contracts");
 const CACHE = join(ROOT, ".data/contracts");
 
-const CONTRACTS = ["DelegationRegistryV1", "DelegateRegistryV2", "ContractWallet"] as const;
+const CONTRACTS = ["DelegationRegistryV1", "DelegateRegistryV2", "ContractWallet", "SigningWalletFactory"] as const;
 
 /** The code of each contract as it lies on a chain. None of them has a constructor. */
 export type ContractCode = Record<(typeof CONTRACTS)[number], Hex>;

@@ -23,20 +23,21 @@ const say = (message: string) => console.log(`${elapsed().padStart(6)} s  ${mess
 
 const readSettings = () => {
   const chains = readChainPorts(process.env);
+  const rpcs = Object.fromEntries(
+    chains.map(({ chainId, port }) => [`PONDER_RPC_URL_${chainId}`, `http://127.0.0.1:${port}`]),
+  );
   const settings = parseIndexerSettings({
     INDEXER_PORT: process.env.INDEXER_PORT,
     LOG_LEVEL: process.env.LOG_LEVEL,
     POLLING_INTERVAL_MS: process.env.POLLING_INTERVAL_MS,
-    ...Object.fromEntries(
-      chains.flatMap(({ chainId, port }) => [
-        [`PONDER_RPC_URL_${chainId}`, `http://127.0.0.1:${port}`],
-        [`START_BLOCK_${chainId}`, "0"],
-      ]),
-    ),
+    ...rpcs,
+    ...Object.fromEntries(chains.map(({ chainId }) => [`START_BLOCK_${chainId}`, "0"])),
   });
   // Beside an indexer that reads from these chains there is nothing but its own shard to answer from.
   const api = parseApiSettings({
     ...process.env,
+    ...rpcs,
+    PUBLIC_URL: undefined,
     DATABASE_READ_URL: undefined,
     HOST: "127.0.0.1",
     INDEX_SCHEMAS: settings.shard,

@@ -57,6 +57,7 @@ test(".env.example shows the default of every setting that has one", () => {
       "CHAINS",
       "DATABASE_URL",
       "DATABASE_READ_URL",
+      "PUBLIC_URL",
       ...Object.keys(PASSWORDS),
       "POSTGRES_PASSWORD",
       "BUILD_VERSION",

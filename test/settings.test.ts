@@ -137,6 +137,10 @@ describe("parseApiSettings()", () => {
       limit: { requests: 25, windowMs: 10_000 },
       limitStoreUrl: null,
       trustedProxies: null,
+      publicUrl: null,
+      hasDeveloperPortal: true,
+      keysPerWallet: 5,
+      rpcUrls: new Map(),
       metricsHost: "127.0.0.1",
       metricsPort: 9464,
       logLevel: "info",
@@ -158,12 +162,45 @@ describe("parseApiSettings()", () => {
       RATE_LIMIT_WINDOW_SECONDS: "1.5",
       RATE_LIMIT_STORE: "http://:s3cret@cache.example",
       TRUST_PROXY: "10.0.0.0/8, proxy.example",
+      PUBLIC_URL: "https://api.example/s3cret",
+      DEVELOPER_PORTAL: "yes",
+      DEVELOPER_KEYS_PER_WALLET: "0",
+      PONDER_RPC_URL_1: "htp:/rpc.example/s3cret",
       METRICS_PORT: "99999",
     };
     const parse = () => parseApiSettings(environment);
     expect(parse).toThrow(SettingsError);
     for (const name of Object.keys(environment)) expect(parse).toThrow(new RegExp(`^ {2}- ${name}\\b`, "m"));
     expect(parse).not.toThrow("s3cret");
+  });
+
+  test.each(["https://api.example", "https://api.example/", "http://127.0.0.1:8080", "http://localhost:3000"])(
+    "takes %s as the address that people reach it at",
+    (url) => {
+      expect(parseApiSettings({ PUBLIC_URL: url }).publicUrl).toBe(new URL(url).origin);
+    },
+  );
+
+  // A wallet could not be asked to sign in to the last two.
+  test.each([
+    "api.example",
+    "ftp://api.example",
+    "https://api.example/path",
+    "https://api.example/?a",
+    "https://user@api.example",
+    "http://api:8080",
+    "http://[::1]:8080",
+  ])("refuses %s as the address that people reach it at", (url) => {
+    expect(() => parseApiSettings({ PUBLIC_URL: url })).toThrow(/PUBLIC_URL must be the address/);
+  });
+
+  test("takes RPCs for contract wallets from the indexer's variables, whatever CHAINS says", () => {
+    const environment = {
+      PONDER_RPC_URL_1: "https://a.example, https://b.example",
+      PONDER_RPC_URL_10: "",
+      CHAINS: "137",
+    };
+    expect(parseApiSettings(environment).rpcUrls).toEqual(new Map([[1, ["https://a.example", "https://b.example"]]]));
   });
 
   test("takes a replica of the database, not one of none", () => {

@@ -28,6 +28,14 @@ export const PAGES = [
     description: "Every operation of the delegation registry's API, with a form to try it.",
     links: [{ label: "API reference", href: "/docs" }],
   },
+  {
+    name: "developers",
+    path: "/developers",
+    title: "API keys",
+    description: "Sign in with a wallet, and make API keys that lift the rate limit.",
+    links: [{ label: "API keys", href: "/developers" }],
+  },
 ] as const satisfies readonly Page[];
 
-export type PageName = (typeof PAGES)[number]["name"];
+export type PageOf = (typeof PAGES)[number];
+export type PageName = PageOf["name"];

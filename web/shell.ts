@@ -1,5 +1,5 @@
 import type { Assets } from "./build.ts";
-import { PAGES, type PageName } from "./pages.ts";
+import type { PageName, PageOf } from "./pages.ts";
 
 /** Where the built files are served. */
 export const ASSETS_PATH = "/assets";
@@ -10,8 +10,9 @@ const escapeHtml = (text: string) => text.replace(/[&<>"']/g, (character) => `&#
  * A page as HTML: what all pages have, around content of its own. All of it is there before any script runs: that
  * takes care of the rest of `main`.
  */
-export const renderShell = (assets: Assets, name: PageName, content: string): string => {
-  const page = PAGES.find((page) => page.name === name) ?? PAGES[0];
+export const renderShell = (assets: Assets, pages: readonly PageOf[], name: PageName, content: string): string => {
+  const page = pages.find((page) => page.name === name);
+  if (!page) throw new Error(`There is no page "${name}" here.`);
   const { script, style } = assets.pages[name];
   return `<!doctype html>
 <html lang="en">
@@ -32,12 +33,14 @@ export const renderShell = (assets: Assets, name: PageName, content: string): st
 <a class="site-name" href="/">${MARK}<span>Delegation registry</span></a>
 <nav class="site-nav" aria-label="Pages">
 <ul>
-${PAGES.flatMap(({ path, links }) =>
-  links.map(
-    ({ label, href }) =>
-      `<li><a href="${escapeHtml(href)}"${path === page.path && href === path ? ' aria-current="page"' : ""}>${escapeHtml(label)}</a></li>`,
-  ),
-).join("\n")}
+${pages
+  .flatMap(({ path, links }) =>
+    links.map(
+      ({ label, href }) =>
+        `<li><a href="${escapeHtml(href)}"${path === page.path && href === path ? ' aria-current="page"' : ""}>${escapeHtml(label)}</a></li>`,
+    ),
+  )
+  .join("\n")}
 </ul>
 </nav>
 <button type="button" class="theme-toggle" aria-pressed="false" aria-label="Dark theme" title="Dark theme">${SUN}${MOON}</button>

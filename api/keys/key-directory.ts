@@ -64,6 +64,12 @@ export class KeyDirectory {
     return lookup;
   }
 
+  /** Has a key looked up anew when it is next used: in this process it is ended at once. */
+  forget(hash: string): void {
+    const found = this.#known.get(hash);
+    if (found) found.since = Number.NEGATIVE_INFINITY;
+  }
+
   #isFresh({ since }: Finding): boolean {
     return this.#now() < since + REMEMBERED_MS;
   }

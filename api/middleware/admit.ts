@@ -68,6 +68,25 @@ export const admit = ({ keys, usage, limiter, trustedProxies, metrics }: Admissi
 const takesKey = ({ route, path }: Exchange): boolean =>
   (route === UNKNOWN_ROUTE ? path : route).startsWith("/registry/v2/");
 
+/** Limits what is no question about delegations: as often, but counted apart from those. */
+export const admitToPortal = ({
+  limiter,
+  trustedProxies,
+}: Pick<Admission, "limiter" | "trustedProxies">): Middleware => {
+  const { limit } = limiter;
+  const findClient = clientFinder(trustedProxies);
+  const decide = ({ isAdmitted, resetMs }: Decision): void => {
+    if (isAdmitted) return;
+    const seconds = Math.ceil(resetMs / 1000);
+    const detail = `From one address, ${limit.requests} requests in ${limit.windowMs / 1000} s are answered here. Try again in ${seconds} s.`;
+    throw new Problem("rate-limited", detail, { headers: { "Retry-After": String(seconds) } });
+  };
+  return (next) => async (exchange) => {
+    decide(await take(limiter, `portal ${findClient(exchange)}`));
+    return next(exchange);
+  };
+};
+
 /** Finds out which client asks: without proxies, once for each connection. */
 const clientFinder = (trustedProxies: TrustedProxies | null) => {
   const clients = new WeakMap<Socket, string>();

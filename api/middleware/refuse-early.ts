@@ -6,9 +6,12 @@ const METHODS = ["GET", "HEAD", "OPTIONS"];
 const LONGEST_URL = 4096;
 
 /** What is said to a method that no route has. */
-export const methodNotAllowed = (headers: Record<string, string> = {}) =>
-  new Problem("method-not-allowed", `This service only answers ${METHODS.join(", ")}.`, {
-    headers: { ...headers, Allow: METHODS.join(", ") },
+export const methodNotAllowed = (headers: Record<string, string> = {}) => methodNotAmong(METHODS, headers);
+
+/** What is said to a method that a route does not have. */
+export const methodNotAmong = (methods: readonly string[], headers: Record<string, string> = {}) =>
+  new Problem("method-not-allowed", `This service only answers ${methods.join(", ")}.`, {
+    headers: { ...headers, Allow: methods.join(", ") },
   });
 
 /** Refuses what no route can answer before any work is done. */

@@ -1,6 +1,6 @@
-import pg from "pg";
 import type { Database } from "../database.ts";
 import { Problem } from "../problem.ts";
+import { isMissing } from "./run-on-service.ts";
 
 export type KeyRecord = { id: string; isRevoked: boolean };
 
@@ -22,13 +22,6 @@ export const findKeys = async (
   return hashes.map((hash) => found.get(hash) ?? null);
 };
 
-const NO_PRIVILEGE = "42501";
-
-/** Whether the table of keys is not there, or not for us, yet. */
-const isMissing = (error: unknown): boolean =>
-  (error instanceof Problem && error.problem === "not-indexed") ||
-  (error instanceof pg.DatabaseError && error.code === NO_PRIVILEGE);
-
 const keysMissing = () =>
   new Problem("database-unavailable", "API keys cannot be looked up yet. Try again in a moment, or without a key.", {
     headers: { "Retry-After": "2" },
@@ -45,7 +38,7 @@ export type KeyInfo = {
 
 const INFO = "id, name, prefix, created_at, revoked_at";
 
-const readInfo = ([id, name, prefix, createdAt, revokedAt]: readonly unknown[]): KeyInfo => ({
+export const readInfo = ([id, name, prefix, createdAt, revokedAt]: readonly unknown[]): KeyInfo => ({
   id: String(id),
   name: String(name),
   prefix: String(prefix),

@@ -39,6 +39,19 @@ const EXPLANATIONS: Record<ProblemName, { meaning: string; next: string }> = {
       "The `X-API-KEY` header of a v2 request holds a key that is misspelt, not known here, or revoked. `detail` says which.",
     next: "Correct the key, or leave out the header: every operation can be used without one, up to the rate limit.",
   },
+  "not-signed-in": {
+    meaning: "Nobody is signed in to the developer page, or no longer: a session ends after 12 hours.",
+    next: "Sign in at /developers.",
+  },
+  "sign-in-refused": {
+    meaning:
+      "A wallet could not sign in to the developer page: the message or its signature does not fit, is too old or was used before. `detail` says which.",
+    next: "Start again at /developers, and sign the message as it is shown.",
+  },
+  "cross-site": {
+    meaning: "A page of another site asked for what is for the developer page alone.",
+    next: "Use the developer page at the address that `detail` names. Programs need none of this: they send a key.",
+  },
   "not-found": {
     meaning: "There is nothing at this path. A wallet without delegations is not meant by that: its list is `[]`.",
     next: "Compare the path with the operations on this page.",
@@ -51,9 +64,21 @@ const EXPLANATIONS: Record<ProblemName, { meaning: string; next: string }> = {
     meaning: "The connection was open, but the request did not arrive in time.",
     next: "Send it again; if that happens often, look at the network or the proxy on the way.",
   },
+  "too-many-keys": {
+    meaning: "The wallet has as many API keys as it may have.",
+    next: "Revoke one that is no longer used, or ask whoever runs the service.",
+  },
+  "body-too-large": {
+    meaning: "What the developer page was sent is larger than anything that it asks for.",
+    next: "Send less.",
+  },
   "url-too-long": {
     meaning: "The URL is several times longer than any question needs to be.",
     next: "Leave out parameters that the operation does not have.",
+  },
+  "unsupported-body": {
+    meaning: "The developer page takes JSON, and nothing else.",
+    next: "Send JSON, with `Content-Type: application/json`.",
   },
   "rate-limited": {
     meaning:
@@ -80,6 +105,10 @@ const EXPLANATIONS: Record<ProblemName, { meaning: string; next: string }> = {
   "database-unavailable": {
     meaning: "The service cannot reach its database, and does not answer from memory.",
     next: "Ask again after the seconds in `Retry-After`.",
+  },
+  "network-unavailable": {
+    meaning: "A smart-contract wallet wants to sign in, and its network does not answer.",
+    next: "Wait as long as `Retry-After` says, and try again.",
   },
   overloaded: {
     meaning: "There is more to do than the service can do in time, so it gave this request up.",

@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { brotliCompressSync, constants, gzipSync } from "node:zlib";
 import type { Asset, Assets } from "../../web/build.ts";
-import { PAGES, type PageName } from "../../web/pages.ts";
+import type { PageName, PageOf } from "../../web/pages.ts";
 import { ASSETS_PATH, renderShell } from "../../web/shell.ts";
 import { type Exchange, type Handler, type Reply, respond } from "../exchange.ts";
 import { Problem } from "../problem.ts";
@@ -28,11 +28,19 @@ const TYPES: Record<string, string> = {
  * The pages for people, and what they load. They do not count against the rate limit: all of it is in memory, no
  * database is asked, and an answer costs no more than a refusal would. What pages ask of /registry counts.
  *
+ * @param pages - those that this service has
  * @param contents - what stands in a page before its script runs
  */
-export const addPages = (routes: Routes, assets: Assets, contents: Partial<Record<PageName, string>>): void => {
-  for (const { name, path } of PAGES) {
-    const html = Buffer.from(renderShell(assets, name, contents[name] ?? '<main id="content" tabindex="-1"></main>'));
+export const addPages = (
+  routes: Routes,
+  assets: Assets,
+  pages: readonly PageOf[],
+  contents: Partial<Record<PageName, string>>,
+): void => {
+  for (const { name, path } of pages) {
+    const html = Buffer.from(
+      renderShell(assets, pages, name, contents[name] ?? '<main id="content" tabindex="-1"></main>'),
+    );
     routes.get(path, answerWith(compress(html), "text/html; charset=utf-8", REVALIDATED));
   }
   const files = new Map(

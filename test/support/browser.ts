@@ -34,6 +34,8 @@ type OpenOptions = Pick<BrowserContextOptions, "colorScheme" | "viewport" | "per
   url?: string;
   /** What may be said on the console, such as that the service cannot be reached. */
   allowed?: RegExp;
+  /** What is done before anything is loaded. */
+  prepare?: (page: Page) => Promise<void>;
 };
 
 /** Opens a path in a tab of its own. */
@@ -72,7 +74,7 @@ const watchPage = (page: Page, origin: string, allowed: RegExp | undefined): rea
 const openPage = async (
   browser: Browser,
   path: string,
-  { url, allowed, ...options }: OpenOptions = {},
+  { url, allowed, prepare, ...options }: OpenOptions = {},
 ): Promise<Page> => {
   const origin = url ?? sandbox().url;
   const context = await browser.newContext({ baseURL: origin, viewport: DESKTOP, ...options });
@@ -82,6 +84,7 @@ const openPage = async (
     await context.close();
     expect(faults, "errors, violations of the policy, requests to other origins").toEqual([]);
   });
+  await prepare?.(page);
   await page.goto(path);
   return page;
 };

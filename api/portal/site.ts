@@ -1,0 +1,39 @@
+import type { IncomingMessage } from "node:http";
+import { Problem } from "../problem.ts";
+import type { Site } from "./sign-in-message.ts";
+
+/** Hosts that are this machine for whoever asks. No other page can be at them. */
+const LOOPBACK = /^(localhost|127\.\d{1,3}\.\d{1,3}\.\d{1,3})(:\d{1,5})?$/i;
+
+/**
+ * Where the page of a request is. Never what its Host header says: behind another name, somebody could pass on to us
+ * what people sign for that name. Only this machine itself needs no setting.
+ * @param publicUrl - PUBLIC_URL, if it is set
+ * @returns null where nobody can sign in
+ */
+export const findSite = ({ headers }: IncomingMessage, publicUrl: string | null): Site | null => {
+  if (publicUrl !== null) return { origin: publicUrl };
+  const { host } = headers;
+  return host !== undefined && LOOPBACK.test(host) ? { origin: `http://${host.toLowerCase()}` } : null;
+};
+
+/** The same for who is about to change something, and has to be told what is missing. */
+export const requireSite = (site: Site | null): Site => {
+  if (site) return site;
+  throw new Problem(
+    "sign-in-refused",
+    "Nobody can sign in here yet: the operator has to set PUBLIC_URL to the address of this service.",
+  );
+};
+
+/**
+ * Refuses what another site's page has sent, whatever cookies came with it. Browsers name the origin of every request
+ * that changes something; what names none comes from no page.
+ */
+export const requireSameOrigin = ({ headers, method }: IncomingMessage, { origin }: Site): void => {
+  const fetchSite = headers["sec-fetch-site"];
+  const isRead = method === "GET" || method === "HEAD";
+  const isFromHere = headers.origin === undefined ? isRead : headers.origin === origin;
+  if (isFromHere && (fetchSite === undefined || fetchSite === "same-origin")) return;
+  throw new Problem("cross-site", `Only the page at ${origin}/developers may ask this.`);
+};

@@ -1,0 +1,190 @@
+import { randomBytes } from "node:crypto";
+import { isAddress, isHex } from "viem";
+import { networkName } from "../../registry/networks.ts";
+import type { Database } from "../database.ts";
+import { type Exchange, type Reply, respond } from "../exchange.ts";
+import { generateKey, hashKey, prefixOf } from "../keys/api-key.ts";
+import type { KeyDirectory } from "../keys/key-directory.ts";
+import { accountOf, ownerOf } from "../portal/account.ts";
+import { createCookie, readCookie, removeCookie } from "../portal/cookies.ts";
+import { readJson } from "../portal/read-json.ts";
+import { readSignInMessage, SIGN_IN_MS, type Site, writeSignInMessage } from "../portal/sign-in-message.ts";
+import { findSite, requireSameOrigin, requireSite } from "../portal/site.ts";
+import { refused, type VerifySignature } from "../portal/verify-signature.ts";
+import { Problem } from "../problem.ts";
+import { insertOwnedKey, listOwnedKeys, type OwnedKey, revokeOwnedKey } from "../queries/owned-keys.ts";
+import { deleteSession, findSession, insertSession, type Session } from "../queries/sessions.ts";
+import { insertSignIn, takeSignIn } from "../queries/sign-ins.ts";
+import { z } from "../zod.ts";
+import type { Routes } from "./routes.ts";
+
+/** What the developer page is made of. */
+export type Portal = {
+  /** Where keys and sessions are written: never a replica. */
+  database: Database;
+  keys: KeyDirectory;
+  verify: VerifySignature;
+  /** Where people reach the service; null: only from its own machine. */
+  publicUrl: string | null;
+  keysPerWallet: number;
+};
+
+const SESSION_SECONDS = 12 * 3600;
+/** Of which the use of a key is told, today's included. */
+const USAGE_DAYS = 30;
+
+const Challenge = z.object({
+  address: z.string({ error: "must be 0x and 40 hex digits" }).refine((text) => isAddress(text, { strict: false }), {
+    error: "must be 0x and 40 hex digits",
+  }),
+  chainId: z.int({ error: "must be a chain id" }).min(1, { error: "must be a chain id" }),
+});
+
+const SignIn = z.object({
+  message: z.string({ error: "must be the message that was signed" }),
+  signature: z.string({ error: "must be hex" }).refine((text) => isHex(text), { error: "must be hex" }),
+});
+
+const LONGEST_NAME = 64;
+const NAME_ERROR = `must be 1 to ${LONGEST_NAME} characters on one line`;
+const NewKey = z.object({
+  name: z
+    .string({ error: NAME_ERROR })
+    .trim()
+    .min(1, { error: NAME_ERROR })
+    .max(LONGEST_NAME, { error: NAME_ERROR })
+    .regex(/^\P{Cc}*$/u, { error: NAME_ERROR }),
+});
+
+/** What the developer page asks: who is signed in, and that wallet's keys. */
+export const addPortal = (routes: Routes, { database, keys, verify, publicUrl, keysPerWallet }: Portal): void => {
+  const siteOf = ({ incoming }: Exchange) => {
+    const site = requireSite(findSite(incoming, publicUrl));
+    requireSameOrigin(incoming, site);
+    return site;
+  };
+  const sessionOf = async (exchange: Exchange, site: Site): Promise<Session | null> => {
+    const token = readCookie(exchange.incoming, "session", site);
+    return token === null ? null : findSession(database, token);
+  };
+  const requireOwner = async (exchange: Exchange): Promise<string> => {
+    const session = await sessionOf(exchange, siteOf(exchange));
+    if (session) return session.owner;
+    throw new Problem("not-signed-in", "Nobody is signed in, or no longer. Sign in once more.");
+  };
+
+  routes.addPrivate("/developers/api/challenge", {
+    POST: async (exchange) => {
+      const site = siteOf(exchange);
+      const { address, chainId } = await readJson(exchange.incoming, Challenge);
+      const nonce = randomBytes(16).toString("hex");
+      const seconds = SIGN_IN_MS / 1000;
+      const { header, stored: browser } = createCookie("sign-in", site, seconds);
+      await insertSignIn(database, { nonce, browser, wallet: address.toLowerCase(), chainId, seconds });
+      const message = writeSignInMessage(site, { address, chainId, nonce }, new Date());
+      return respondJson(exchange, 200, { message }, { "Set-Cookie": header });
+    },
+  });
+
+  routes.addPrivate("/developers/api/session", {
+    /** Answers whoever asks, as a page asks before it knows: that nobody is signed in is no error. */
+    GET: async (exchange) => {
+      const site = findSite(exchange.incoming, publicUrl);
+      if (site) requireSameOrigin(exchange.incoming, site);
+      const session = site && (await sessionOf(exchange, site));
+      return respondJson(exchange, 200, {
+        origin: site?.origin ?? null,
+        session: session && sessionJson(session),
+      });
+    },
+
+    POST: async (exchange) => {
+      const site = siteOf(exchange);
+      const { message, signature } = await readJson(exchange.incoming, SignIn);
+      const reading = readSignInMessage(message, site, new Date());
+      if ("refusal" in reading) throw refused(reading.refusal);
+      const { address, chainId, nonce } = reading.request;
+      const browser = readCookie(exchange.incoming, "sign-in", site);
+      // Whatever comes of it, the same message signs in nobody again.
+      const begun = browser && (await takeSignIn(database, { nonce, browser }));
+      if (!begun)
+        throw refused("This sign-in is over, was used already, or was begun in another browser. Start again.");
+      if (begun.wallet !== address.toLowerCase() || begun.chainId !== chainId) {
+        throw refused("The message is not for the wallet and network that this sign-in was begun with.");
+      }
+      const owner = ownerOf(await verify({ message, signature, address, chainId }));
+      const { header, stored: token } = createCookie("session", site, SESSION_SECONDS);
+      const before = readCookie(exchange.incoming, "session", site);
+      const expiresAt = await insertSession(database, { token, before, owner, seconds: SESSION_SECONDS });
+      const session = sessionJson({ owner, expiresAt });
+      return respondJson(exchange, 200, { origin: site.origin, session }, { "Set-Cookie": header });
+    },
+
+    DELETE: async (exchange) => {
+      const site = siteOf(exchange);
+      const token = readCookie(exchange.incoming, "session", site);
+      if (token !== null) await deleteSession(database, token);
+      return respond(exchange, 204, null, { "Set-Cookie": removeCookie("session", site) });
+    },
+  });
+
+  routes.addPrivate("/developers/api/keys", {
+    GET: async (exchange) => {
+      const owner = await requireOwner(exchange);
+      const owned = await listOwnedKeys(database, { owner, days: USAGE_DAYS });
+      return respondJson(exchange, 200, { keysPerWallet, usageDays: USAGE_DAYS, keys: owned.map(keyJson) });
+    },
+
+    POST: async (exchange) => {
+      const owner = await requireOwner(exchange);
+      const { name } = await readJson(exchange.incoming, NewKey);
+      const key = await makeKey(owner, name);
+      const [made] = await listOwnedKeys(database, { owner, days: USAGE_DAYS, prefix: prefixOf(key) });
+      return respondJson(exchange, 201, { key, ...(made && keyJson(made)) });
+    },
+  });
+
+  const makeKey = async (owner: string, name: string): Promise<string> => {
+    for (;;) {
+      const key = generateKey();
+      const outcome = await insertOwnedKey(
+        database,
+        { name, prefix: prefixOf(key), hash: hashKey(key), owner },
+        keysPerWallet,
+      );
+      if (outcome === "made") return key;
+      if (outcome === "too many") {
+        throw new Problem("too-many-keys", `A wallet may have ${keysPerWallet} keys here. Revoke one to make another.`);
+      }
+    }
+  };
+
+  routes.addPrivate("/developers/api/keys/{prefix}", {
+    DELETE: async (exchange) => {
+      const owner = await requireOwner(exchange);
+      const hash = await revokeOwnedKey(database, { owner, prefix: exchange.varying });
+      // The same for a key of somebody else: nobody learns which there are.
+      if (hash === null) throw new Problem("not-found", "This wallet has no such key.");
+      keys.forget(hash);
+      return respond(exchange, 204, null);
+    },
+  });
+};
+
+const sessionJson = ({ owner, expiresAt }: Session) => {
+  const { address, chainId } = accountOf(owner);
+  return { address, network: chainId && networkName(chainId), expiresAt: expiresAt.toISOString() };
+};
+
+const keyJson = ({ name, prefix, createdAt, revokedAt, lastUsedAt, requests, days }: OwnedKey) => ({
+  name,
+  prefix,
+  createdAt: createdAt.toISOString(),
+  revokedAt: revokedAt?.toISOString() ?? null,
+  lastUsedAt: lastUsedAt?.toISOString() ?? null,
+  requests,
+  days,
+});
+
+const respondJson = (exchange: Exchange, status: number, content: unknown, headers = {}): Reply =>
+  respond(exchange, status, JSON.stringify(content), { "Content-Type": "application/json", ...headers });

@@ -1,0 +1,146 @@
+import pg from "pg";
+import { type Address, encodeFunctionData, type Hex, parseAbi, serializeErc6492Signature } from "viem";
+import type { PrivateKeyAccount } from "viem/accounts";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import type { LocalChain } from "../../../sandbox/chain.ts";
+import { compileContracts } from "../../../sandbox/contracts.ts";
+import { findFreePort } from "../../../stack/ports.ts";
+import { type Api, launchApi } from "../../support/api.ts";
+import { newWallet, Visitor } from "../../support/portal.ts";
+import { createDatabase, launchChain } from "../../support/setup.ts";
+
+// Wallets that are contracts, on a real chain: they say themselves which signatures are theirs.
+
+const FACTORY: Address = "0xFac7000000000000000000000000000000000001";
+const abi = parseAbi([
+  "function deploy(address owner) returns (address)",
+  "function addressOf(address owner) view returns (address)",
+]);
+const SECRET = "s3cret";
+
+let chains: LocalChain[];
+let database: pg.Client;
+let api: Api;
+beforeAll(async () => {
+  const code = await compileContracts();
+  chains = await Promise.all([1, 137].map((chainId) => launchChain(chainId)));
+  for (const { client } of chains) await client.setCode({ address: FACTORY, bytecode: code.SigningWalletFactory });
+  const databaseUrl = await createDatabase();
+  database = new pg.Client(databaseUrl);
+  await database.connect();
+  api = await launchApi({
+    databaseUrl,
+    env: {
+      ...Object.fromEntries(chains.map(({ chainId, url }) => [`PONDER_RPC_URL_${chainId}`, `${url}/${SECRET}`])),
+      // Nobody is there.
+      PONDER_RPC_URL_10: `http://127.0.0.1:${await findFreePort()}/${SECRET}`,
+      LOG_LEVEL: "trace",
+    },
+  });
+});
+afterAll(async () => {
+  await api?.stop();
+  await database?.end();
+  for (const chain of chains ?? []) await chain.stop();
+});
+
+const addressOf = ({ client }: LocalChain, { address }: PrivateKeyAccount) =>
+  client.readContract({ abi, address: FACTORY, functionName: "addressOf", args: [address] });
+
+const deploy = async ({ client, accounts }: LocalChain, { address }: PrivateKeyAccount) => {
+  const [account = FACTORY] = accounts;
+  await client.writeContract({ abi, address: FACTORY, functionName: "deploy", args: [address], account, chain: null });
+  await client.mine({ blocks: 1 });
+};
+
+/** As wallets sign that are not on the chain yet: with how to make them. */
+const beforeDeployment = (owner: PrivateKeyAccount, signature: Hex): Hex =>
+  serializeErc6492Signature({
+    address: FACTORY,
+    data: encodeFunctionData({ abi, functionName: "deploy", args: [owner.address] }),
+    signature,
+  });
+
+const signIn = async (
+  address: Address,
+  signer: PrivateKeyAccount,
+  { chainId = 1, wrap = (signature: Hex) => signature, visitor = new Visitor(api) } = {},
+) => {
+  const message = await visitor.begin(address, chainId);
+  return visitor.finish(message, wrap(await signer.signMessage({ message })));
+};
+
+const chain = (index: number): LocalChain => {
+  const found = chains[index];
+  if (!found) throw new Error("There is no such chain.");
+  return found;
+};
+
+test("a contract wallet signs in by its owner's key (ERC-1271), and by no other", async () => {
+  const owner = newWallet();
+  const address = await addressOf(chain(0), owner);
+  await deploy(chain(0), owner);
+  expect(await signIn(address, owner)).toMatchObject({
+    status: 200,
+    json: { session: { address, network: "Ethereum" } },
+  });
+  expect(await signIn(address, newWallet())).toMatchObject({
+    status: 403,
+    json: { type: "/docs#problem-sign-in-refused", detail: expect.stringContaining("a contract on Ethereum") },
+  });
+});
+
+test("so does one that is not on the chain yet (ERC-6492), and it is still not there afterwards", async () => {
+  const owner = newWallet();
+  const address = await addressOf(chain(0), owner);
+  const wrap = (signature: Hex) => beforeDeployment(owner, signature);
+  expect(await signIn(address, owner, { wrap })).toMatchObject({ status: 200, json: { session: { address } } });
+  expect(await chain(0).client.getCode({ address })).toBeUndefined();
+
+  expect(await signIn(address, newWallet(), { wrap })).toMatchObject({ status: 403 });
+  // Nor with how to make another one's wallet.
+  const other = newWallet();
+  const wrapOther = (signature: Hex) => beforeDeployment(other, signature);
+  expect(await signIn(address, other, { wrap: wrapOther })).toMatchObject({ status: 403 });
+  // Nor without saying how to make it.
+  expect(await signIn(address, owner)).toMatchObject({ status: 403 });
+});
+
+test("a contract is an account on its own network alone: at the same address on another may be somebody else", async () => {
+  const owner = newWallet();
+  const address = await addressOf(chain(0), owner);
+  for (const each of chains) await deploy(each, owner);
+  const [onMainnet, onPolygon] = [new Visitor(api), new Visitor(api)];
+  expect(await signIn(address, owner, { chainId: 1, visitor: onMainnet })).toMatchObject({ status: 200 });
+  await onMainnet.makeKey("on mainnet");
+  expect(await signIn(address, owner, { chainId: 137, visitor: onPolygon })).toMatchObject({
+    status: 200,
+    json: { session: { address, network: "Polygon" } },
+  });
+  expect(await onPolygon.keys()).toEqual([]);
+  const [key] = await onMainnet.keys();
+  expect(await onPolygon.send(`keys/${key?.prefix}`, { method: "DELETE" })).toMatchObject({ status: 404 });
+});
+
+test("where the network's RPC is not set, a contract wallet is told so; a wallet with a key needs none", async () => {
+  const owner = newWallet();
+  const address = await addressOf(chain(0), owner);
+  expect(await signIn(address, owner, { chainId: 8453 })).toMatchObject({
+    status: 403,
+    json: { detail: expect.stringContaining("Smart-contract wallets of Base cannot sign in here") },
+  });
+  expect(await signIn(owner.address, owner, { chainId: 8453 })).toMatchObject({ status: 200 });
+  expect(await signIn(owner.address, owner, { chainId: 31337 })).toMatchObject({ status: 200 });
+});
+
+test("an RPC that does not answer is a 503, and no URL is in a log or an answer", async () => {
+  const owner = newWallet();
+  const answer = await signIn(await addressOf(chain(0), owner), owner, { chainId: 10 });
+  expect(answer).toMatchObject({
+    status: 503,
+    headers: { "retry-after": "5" },
+    json: { type: "/docs#problem-network-unavailable", detail: expect.stringContaining("could not be asked") },
+  });
+  expect(answer.body).not.toContain(SECRET);
+  expect(api.output()).not.toContain(SECRET);
+});

@@ -1,0 +1,102 @@
+import type { OutgoingHttpHeaders } from "node:http";
+import type { Address } from "viem";
+import { generatePrivateKey, type PrivateKeyAccount, privateKeyToAccount } from "viem/accounts";
+import type { Api } from "./api.ts";
+import { type Answer, sendHttp } from "./http.ts";
+
+export const newWallet = (): PrivateKeyAccount => privateKeyToAccount(generatePrivateKey());
+
+type Sent = { method?: string; body?: unknown; headers?: OutgoingHttpHeaders };
+
+/** What the developer page gets back, with its body read. */
+export type PortalAnswer<Body> = Answer & { json: Body };
+
+export type KeyJson = {
+  name: string;
+  prefix: string;
+  createdAt: string;
+  revokedAt: string | null;
+  lastUsedAt: string | null;
+  requests: number;
+  days: { day: string; requests: number }[];
+};
+
+/** A browser on the developer page, as far as HTTP can tell: it has an origin, and keeps cookies. */
+export class Visitor {
+  readonly #api: Api;
+  readonly cookies = new Map<string, string>();
+
+  constructor(api: Api) {
+    this.#api = api;
+  }
+
+  get origin(): string {
+    return this.#api.url;
+  }
+
+  /** Sends what the page would send; a header that is set to undefined is left out. */
+  async send<Body = { type: string; detail: string }>(
+    path: string,
+    { method = "GET", body, headers = {} }: Sent = {},
+  ): Promise<PortalAnswer<Body>> {
+    const isChange = method !== "GET";
+    const all: OutgoingHttpHeaders = {
+      Cookie: [...this.cookies].map(([name, value]) => `${name}=${value}`).join("; ") || undefined,
+      Origin: isChange ? this.origin : undefined,
+      "Sec-Fetch-Site": "same-origin",
+      "Content-Type": body === undefined ? undefined : "application/json",
+      ...headers,
+    };
+    const sent = Object.fromEntries(Object.entries(all).filter(([, value]) => value !== undefined));
+    const answer = await sendHttp(
+      this.#api.port,
+      { path: `/developers/api/${path}`, method, headers: sent },
+      typeof body === "string" ? body : body === undefined ? "" : JSON.stringify(body),
+    );
+    for (const cookie of [answer.headers["set-cookie"] ?? []].flat()) {
+      const [, name = "", value = ""] = /^([^=]+)=([^;]*)/.exec(cookie) ?? [];
+      if (value) this.cookies.set(name, value);
+      else this.cookies.delete(name);
+    }
+    return { ...answer, json: answer.body === "" ? null : JSON.parse(answer.body) };
+  }
+
+  /** Begins to sign in. @returns the message to sign */
+  async begin(address: Address, chainId = 1, headers?: OutgoingHttpHeaders): Promise<string> {
+    const { status, body, json } = await this.send<{ message: string }>("challenge", {
+      method: "POST",
+      body: { address, chainId },
+      ...(headers && { headers }),
+    });
+    if (status !== 200) throw new Error(`${status} ${body}`);
+    return json.message;
+  }
+
+  finish(message: string, signature: string, headers?: OutgoingHttpHeaders) {
+    return this.send<{ session: { address: string; network: string | null } } & { detail: string; type: string }>(
+      "session",
+      { method: "POST", body: { message, signature }, ...(headers && { headers }) },
+    );
+  }
+
+  async signIn(wallet: PrivateKeyAccount): Promise<void> {
+    const message = await this.begin(wallet.address);
+    const { status, body } = await this.finish(message, await wallet.signMessage({ message }));
+    if (status !== 200) throw new Error(`${status} ${body}`);
+  }
+
+  makeKey(name: string) {
+    return this.send<KeyJson & { key: string; detail: string }>("keys", { method: "POST", body: { name } });
+  }
+
+  async keys(): Promise<KeyJson[]> {
+    return (await this.send<{ keys: KeyJson[] }>("keys")).json.keys;
+  }
+}
+
+/** Somebody who is signed in. */
+export const signedIn = async (api: Api, wallet = newWallet()): Promise<Visitor> => {
+  const visitor = new Visitor(api);
+  await visitor.signIn(wallet);
+  return visitor;
+};

@@ -1,0 +1,40 @@
+import { useEffect, useRef } from "preact/hooks";
+import { CopyButton } from "../shared/address.tsx";
+import type { NewKey } from "./answers.ts";
+
+type MadeKeyProps = { made: NewKey; wallet: string; onStored: () => void };
+
+/** A new key, this once, with what to do with it. */
+export const MadeKey = ({ made: { key, name }, wallet, onStored }: MadeKeyProps) => {
+  const heading = useRef<HTMLHeadingElement>(null);
+  useEffect(() => heading.current?.focus(), []);
+  const url = `${location.origin}/registry/v2/${wallet}`;
+  return (
+    <section class="made-key" aria-labelledby="made-key">
+      <h2 id="made-key" tabIndex={-1} ref={heading}>
+        The key for “{name}”
+      </h2>
+      <p>Copy it now: it is shown this once, and stored nowhere. Who loses it makes another one.</p>
+      <Copyable label="Key" text={key} what="key" />
+      <Copyable label="With curl" text={`curl -H "X-API-KEY: ${key}" "${url}"`} what="curl line" />
+      <Copyable
+        label="With fetch, on your server"
+        text={`const response = await fetch("${url}", {\n  headers: { "X-API-KEY": "${key}" },\n});\nconsole.log(await response.text());`}
+        what="fetch lines"
+      />
+      <button type="button" class="button primary" onClick={onStored}>
+        I have stored it
+      </button>
+    </section>
+  );
+};
+
+const Copyable = ({ label, text, what }: { label: string; text: string; what: string }) => (
+  <figure class="copyable">
+    <figcaption>{label}</figcaption>
+    <pre>
+      <code>{text}</code>
+    </pre>
+    <CopyButton text={text} what={what} />
+  </figure>
+);
