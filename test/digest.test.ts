@@ -2,71 +2,50 @@ import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import type pg from "pg";
-import type { Address, Hex } from "viem";
+import { type Hex, zeroAddress } from "viem";
 import { expect, test } from "vitest";
 import { registryV1Abi, registryV2Abi } from "../registry/abi.ts";
 import { startApi } from "./support/api.ts";
+import type { DelegationV1, DelegationV2 } from "./support/index-state.ts";
 import { Random } from "./support/random.ts";
+import { digestLine, digestOf, REGISTRIES, readDigest } from "./support/registry-digest.ts";
 import { connect, createDatabase, startIndexer, until, untilAnalytics, untilIndexed } from "./support/setup.ts";
 import { Subject } from "./support/subject.ts";
 
-// Another way to the same number: as docs/digest.md says it, from what the registries themselves answer.
-
-const digestOf = (lines: readonly string[]): string => {
-  const total = lines.reduce((sum, line) => sum + BigInt(`0x${createHash("sha256").update(line).digest("hex")}`), 0n);
-  return `0x${(total % 2n ** 256n).toString(16).padStart(64, "0")}`;
-};
-
-const NOTHING = "0x0000000000000000000000000000000000000000";
-const FULL = `0x${"0".repeat(64)}`;
-
 /** All that a registry says is delegated by the wallets of a chain, a line each. */
-const linesOf = async ({ local, world }: Subject, registry: string, blockNumber: bigint): Promise<string[]> => {
+const linesOf = async (
+  { local, world }: Subject,
+  registry: (typeof REGISTRIES)[number],
+  blockNumber: bigint,
+): Promise<string[]> => {
   const { client, chainId } = local;
   const lines: string[] = [];
-  const add = (
-    type: string | undefined,
-    vault: Address,
-    delegate: Address,
-    contract: Address,
-    token: bigint,
-    rights: string,
-    amount: bigint,
-  ) =>
-    lines.push(
-      `${chainId} ${registry} ${type} ${vault.toLowerCase()} ${delegate.toLowerCase()} ${contract.toLowerCase()} ${token} ${rights} ${amount}`,
-    );
-  for (const { address: wallet } of world.wallets) {
+  const add = (delegation: DelegationV1 | DelegationV2) => lines.push(digestLine(chainId, registry, delegation));
+  for (const { address: vault } of world.wallets) {
     if (registry === "v2") {
-      const types = ["NONE", "ALL", "CONTRACT", "ERC721", "ERC20", "ERC1155"];
-      const call = { abi: registryV2Abi, address: world.v2, args: [wallet], blockNumber } as const;
+      const types = ["ALL", "CONTRACT", "ERC721", "ERC20", "ERC1155"] as const;
+      const call = { abi: registryV2Abi, address: world.v2, args: [vault], blockNumber } as const;
       const made = await client.readContract({ ...call, functionName: "getOutgoingDelegations" });
-      for (const { type_, from, to, contract_, tokenId, rights, amount } of made) {
-        add(types[type_], from, to, contract_, tokenId, rights, amount);
+      for (const { type_, to: delegate, contract_: contract, tokenId, rights, amount } of made) {
+        const type = types[type_ - 1];
+        if (type) add({ type, vault, delegate, contract, tokenId, rights, amount });
       }
       continue;
     }
-    const call = { abi: registryV1Abi, address: world.v1, args: [wallet], blockNumber } as const;
+    const call = { abi: registryV1Abi, address: world.v1, args: [vault], blockNumber } as const;
     for (const delegate of await client.readContract({ ...call, functionName: "getDelegatesForAll" })) {
-      add("ALL", wallet, delegate, NOTHING, 0n, FULL, 0n);
+      add({ type: "ALL", vault, delegate, contract: zeroAddress, tokenId: 0n });
     }
     const contracts = await client.readContract({ ...call, functionName: "getContractLevelDelegations" });
-    for (const { delegate, contract_ } of contracts) add("CONTRACT", wallet, delegate, contract_, 0n, FULL, 0n);
+    for (const { delegate, contract_: contract } of contracts) {
+      add({ type: "CONTRACT", vault, delegate, contract, tokenId: 0n });
+    }
     const tokens = await client.readContract({ ...call, functionName: "getTokenLevelDelegations" });
-    for (const { delegate, contract_, tokenId } of tokens) add("TOKEN", wallet, delegate, contract_, tokenId, FULL, 0n);
+    for (const { delegate, contract_: contract, tokenId } of tokens) {
+      add({ type: "TOKEN", vault, delegate, contract, tokenId });
+    }
   }
   return lines;
-};
-
-const REGISTRIES = ["v1", "v2"] as const;
-
-const readDigest = async (database: pg.Client, chainId: number, registry: string, block: bigint | null = null) => {
-  const { rows } = await database.query("select analytics.state_digest($1, $2, $3) as digest", [
-    chainId,
-    registry,
-    block,
-  ]);
-  return String(rows[0]?.digest);
 };
 
 /** The digests of both registries at some blocks, which the registries have to bear out. */

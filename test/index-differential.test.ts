@@ -5,18 +5,19 @@ import { startApi } from "./support/api.ts";
 import { dumpTables } from "./support/index-state.ts";
 import { addKey } from "./support/keys.ts";
 import { seededRandom } from "./support/random.ts";
-import { connect, createDatabase, startIndexer, untilIndexed } from "./support/setup.ts";
+import { connect, createDatabase, startIndexer, until, untilIndexed } from "./support/setup.ts";
 import { Subject } from "./support/subject.ts";
 
 // Two networks with both registries. Ponder takes their blocks for final after 30 more.
 const CHAIN_IDS = [10, 8453] as const;
 const FINALITY = 30;
+const DIGEST_BLOCK = 1000n;
 
 const ROUNDS = 40;
 const REORGS = 26;
 const SECONDS_TO_UNDO = 10;
 
-test("index, API, explorer and SQL give the registries' own answers after random operations and reorgs", {
+test("index, API, explorer and SQL give the registries' own answers, and digests of them, after random operations and reorgs", {
   timeout: 600_000,
 }, async () => {
   const random = seededRandom("index-differential.test.ts");
@@ -24,7 +25,12 @@ test("index, API, explorer and SQL give the registries' own answers after random
   const chains = subjects.map(({ local }) => local);
 
   // Some history before the indexer starts, so that a part of it is backfilled.
-  for (const subject of subjects) await subject.mineRandomBlocks(FINALITY + 10);
+  // The thousandth block is final then: of that one the API tells the digest.
+  for (const subject of subjects) {
+    await subject.mineRandomBlocks(10);
+    await subject.mineUpTo(DIGEST_BLOCK);
+    await subject.mineRandomBlocks(FINALITY + 10);
+  }
 
   const databaseUrl = await createDatabase();
   const database = await connect(databaseUrl);
@@ -39,6 +45,7 @@ test("index, API, explorer and SQL give the registries' own answers after random
       await subject.expectSameAnswersOverHttp(api.url, key);
       await subject.expectSameInExplorer(api.url, blocksBack);
       await subject.expectSameAnswersInSql(databaseUrl, blocksBack);
+      await subject.expectSameDigests(database, blocksBack);
     }
   };
   await compare([]);
@@ -68,6 +75,10 @@ test("index, API, explorer and SQL give the registries' own answers after random
   }
   await compare([1, 3, 12, 25]);
   await expectRightSums(database);
+  for (const subject of subjects) {
+    await until("the API tells the digests", async () => (await subject.compareToldDigests(api.url)) !== null, 60);
+    expect(await subject.compareToldDigests(api.url)).toEqual([]);
+  }
 
   // The same chains indexed from scratch, all of it as history: the same rows, the log included.
   for (const subject of subjects) {
@@ -80,11 +91,11 @@ test("index, API, explorer and SQL give the registries' own answers after random
   for (const chain of chains) await untilIndexed(fresh, chain);
   expect(await dumpTables(freshUrl, "registry")).toEqual(await dumpTables(databaseUrl, "registry"));
 
-  const [operations, answers, overHttp, inExplorer, inSql] = (
-    ["operations", "answers", "answersOverHttp", "answersOfExplorer", "answersInSql"] as const
+  const [operations, answers, overHttp, inExplorer, inSql, digests] = (
+    ["operations", "answers", "answersOverHttp", "answersOfExplorer", "answersInSql", "digests"] as const
   ).map((tally) => subjects.reduce((sum, subject) => sum + subject[tally], 0));
   console.log(
-    `${operations} operations, ${REORGS} reorgs of ${blocksUndone} blocks, ${answers} answers compared, ${overHttp} over HTTP, ${inExplorer} in the explorer, ${inSql} in SQL.`,
+    `${operations} operations, ${REORGS} reorgs of ${blocksUndone} blocks, ${answers} answers compared, ${overHttp} over HTTP, ${inExplorer} in the explorer, ${inSql} in SQL, ${digests} digests.`,
   );
   console.log(`The slowest reorg was undone after ${slowestMs} ms. Undone in all:`, undone);
   expect(Object.keys(undone)).toEqual(
@@ -95,4 +106,5 @@ test("index, API, explorer and SQL give the registries' own answers after random
   expect(overHttp).toBeGreaterThanOrEqual(5000);
   expect(inExplorer).toBeGreaterThanOrEqual(4000);
   expect(inSql).toBeGreaterThanOrEqual(5000);
+  expect(digests).toBeGreaterThanOrEqual(50);
 });

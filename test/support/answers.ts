@@ -54,9 +54,17 @@ export const questionsOf = ({ wallets, contracts, tokenIds, rights }: World): Qu
   return questions;
 };
 
-/** What the registries themselves answer at a block: every check, and every list. */
-export const answersOfContracts = async (url: string, world: World, blockNumber: bigint): Promise<Answers> => {
-  const client = createClient({ transport: http(url, { batch: { batchSize: 200 }, timeout: 120_000 }) });
+const batchingClient = (url: string) =>
+  createClient({ transport: http(url, { batch: { batchSize: 200 }, timeout: 120_000 }) });
+
+/** What the registries themselves answer at a block: every check, or some, and every list. */
+export const answersOfContracts = async (
+  url: string,
+  world: World,
+  blockNumber: bigint,
+  questions: readonly Question[] = questionsOf(world),
+): Promise<Answers> => {
+  const client = batchingClient(url);
   const v1 = { abi: registryV1Abi, address: world.v1, blockNumber } as const;
   const v2 = { abi: registryV2Abi, address: world.v2, blockNumber } as const;
 
@@ -115,22 +123,11 @@ export const answersOfContracts = async (url: string, world: World, blockNumber:
   };
 
   const answers: Answers = new Map();
-  await Promise.all(
-    questionsOf(world).map(async (question) => answers.set(textOf(question), String(await ask(question)))),
-  );
+  await Promise.all(questions.map(async (question) => answers.set(textOf(question), String(await ask(question)))));
 
   const lists = world.wallets.flatMap(({ address }) => [
     readContract(client, { ...v1, functionName: "getDelegationsByDelegate", args: [address] }).then((rows) =>
-      answers.set(
-        `v1 incoming ${address}`,
-        listOf(
-          rows.map(({ type_, contract_, ...row }) => ({
-            ...row,
-            contract: contract_,
-            type: V1_TYPES[type_] ?? "NONE",
-          })),
-        ),
-      ),
+      answers.set(`v1 incoming ${address}`, listOf(rows.map(delegationV1Of))),
     ),
     Promise.all([
       readContract(client, { ...v1, functionName: "getDelegatesForAll", args: [address] }),
@@ -152,20 +149,53 @@ export const answersOfContracts = async (url: string, world: World, blockNumber:
       );
     }),
     readContract(client, { ...v2, functionName: "getIncomingDelegations", args: [address] }).then((rows) =>
-      answers.set(`v2 incoming ${address}`, listOf(rows.map(delegationOf))),
+      answers.set(`v2 incoming ${address}`, listOf(rows.map(delegationV2Of))),
     ),
     readContract(client, { ...v2, functionName: "getOutgoingDelegations", args: [address] }).then((rows) =>
-      answers.set(`v2 outgoing ${address}`, listOf(rows.map(delegationOf))),
+      answers.set(`v2 outgoing ${address}`, listOf(rows.map(delegationV2Of))),
     ),
   ]);
   await Promise.all(lists);
   return answers;
 };
 
-const V1_TYPES = ["NONE", "ALL", "CONTRACT", "TOKEN"] as const;
-const V2_TYPES = ["NONE", "ALL", "CONTRACT", "ERC721", "ERC20", "ERC1155"] as const;
+/** What the registries list as delegated at a block: all that there is between the wallets of a world. */
+export const stateOfContracts = async (url: string, world: World, blockNumber: bigint): Promise<State> => {
+  const client = batchingClient(url);
+  const v1 = { abi: registryV1Abi, address: world.v1, blockNumber } as const;
+  const v2 = { abi: registryV2Abi, address: world.v2, blockNumber } as const;
+  const lists = world.wallets.map(({ address }) =>
+    Promise.all([
+      readContract(client, { ...v1, functionName: "getDelegationsByDelegate", args: [address] }),
+      readContract(client, { ...v2, functionName: "getIncomingDelegations", args: [address] }),
+    ]),
+  );
+  const read = await Promise.all(lists);
+  return {
+    v1: read.flatMap(([rows]) => rows.map(delegationV1Of)),
+    v2: read.flatMap(([, rows]) => rows.map(delegationV2Of)),
+  };
+};
 
-const delegationOf = (row: {
+const V1_TYPES = [undefined, "ALL", "CONTRACT", "TOKEN"] as const;
+const V2_TYPES = [undefined, "ALL", "CONTRACT", "ERC721", "ERC20", "ERC1155"] as const;
+
+/** No registry lists what has no type. */
+const typeOf = <Type>(types: readonly (Type | undefined)[], index: number): Type => {
+  const type = types[index];
+  if (type === undefined) throw new Error(`A registry lists a delegation of type ${index}.`);
+  return type;
+};
+
+type ListedV1 = { type_: number; vault: Address; delegate: Address; contract_: Address; tokenId: bigint };
+
+const delegationV1Of = ({ type_, contract_, ...row }: ListedV1): DelegationV1 => ({
+  ...row,
+  contract: contract_,
+  type: typeOf(V1_TYPES, type_),
+});
+
+type ListedV2 = {
   type_: number;
   to: Address;
   from: Address;
@@ -173,14 +203,14 @@ const delegationOf = (row: {
   contract_: Address;
   tokenId: bigint;
   amount: bigint;
-}) => ({
-  type: V2_TYPES[row.type_] ?? "NONE",
-  vault: row.from,
-  delegate: row.to,
-  rights: row.rights,
-  contract: row.contract_,
-  tokenId: row.tokenId,
-  amount: row.amount,
+};
+
+const delegationV2Of = ({ type_, from, to, contract_, ...row }: ListedV2): DelegationV2 => ({
+  ...row,
+  type: typeOf(V2_TYPES, type_),
+  vault: from,
+  delegate: to,
+  contract: contract_,
 });
 
 export type Listed = {
@@ -202,8 +232,8 @@ export const listOf = (rows: readonly Listed[]): string =>
     .sort()
     .join("\n");
 
-/** The answers that follow from a state, by the rules of the registries. */
-export const answersOfState = (state: State, world: World): Answers => {
+/** The answers to checks that follow from a state, by the rules of the registries. */
+const checksOfState = (state: State): ((question: Question) => string) => {
   const v1 = new Set(state.v1.map((row) => keyV1(row)));
   const v2 = new Map(state.v2.map((row) => [keyV2(row), row.amount]));
 
@@ -244,7 +274,17 @@ export const answersOfState = (state: State, world: World): Answers => {
     }
   };
 
-  const answers: Answers = new Map(questionsOf(world).map((question) => [textOf(question), String(answer(question))]));
+  return (question) => String(answer(question));
+};
+
+/** The answers that follow from a state: every check, or some, and every list. */
+export const answersOfState = (
+  state: State,
+  world: World,
+  questions: readonly Question[] = questionsOf(world),
+): Answers => {
+  const check = checksOfState(state);
+  const answers: Answers = new Map(questions.map((question) => [textOf(question), check(question)]));
   const isSame = (a: Address, b: Address) => a.toLowerCase() === b.toLowerCase();
   for (const { address } of world.wallets) {
     answers.set(`v1 incoming ${address}`, listOf(state.v1.filter(({ delegate }) => isSame(delegate, address))));
@@ -260,11 +300,11 @@ const keyV1 = ({ vault, delegate, type, contract, tokenId }: DelegationV1) =>
 const keyV2 = ({ vault, delegate, type, contract, tokenId, rights }: Omit<DelegationV2, "amount">) =>
   [vault, delegate, type, contract, tokenId, rights].join().toLowerCase();
 
-/** Where two sets of answers differ: a line each. */
-export const differences = (actual: Answers, expected: Answers): string[] => {
+/** Where two sets of answers differ: a line each, with who gave the first. */
+export const differences = (actual: Answers, expected: Answers, who: string): string[] => {
   const questions = new Set([...actual.keys(), ...expected.keys()]);
   return [...questions].flatMap((question) => {
     const [got, want] = [actual.get(question), expected.get(question)];
-    return got === want ? [] : `${question}: ${got}, but the registry says ${want}`;
+    return got === want ? [] : `${who}: ${question}: ${got}, but the registry says ${want}`;
   });
 };

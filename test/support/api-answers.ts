@@ -1,30 +1,40 @@
 import { type Address, getAddress, type Hex, zeroAddress } from "viem";
-import { expect } from "vitest";
+import type { RegistryVersion } from "../../registry/networks.ts";
 import { type Answers, type Listed, listOf, type Question, questionsOf, textOf } from "./answers.ts";
 import type { World } from "./world.ts";
 
 const AT_ONCE = 64;
 
-/** What the API answers over HTTP at a block: every check, and every list; each second one with a key, if there is one. */
+/** The API did not answer for the block that it was asked at. */
+export class OtherBlockError extends Error {
+  override name = "OtherBlockError";
+}
+
+/**
+ * What the API answers over HTTP at a block: every check, or some, and every list; each second one with a key, if
+ * there is one.
+ */
 export const answersOfApi = async (
   apiUrl: string,
   chainId: number,
   world: World,
   blockNumber: bigint,
-  key?: string,
+  { key, questions: asked = questionsOf(world) }: { key?: string | undefined; questions?: readonly Question[] } = {},
 ): Promise<Answers> => {
   let requests = 0;
   const get = async (path: string): Promise<string> => {
     const headers: Record<string, string> = key && requests++ % 2 === 1 ? { "X-API-KEY": key } : {};
     const response = await fetch(`${apiUrl}/registry/${path}`, { headers });
     const body = await response.text();
-    expect(response.status, `${path}: ${body}`).toBe(200);
-    expect(response.headers.get("X-Indexed-Block"), path).toBe(String(blockNumber));
+    const block = response.headers.get("X-Indexed-Block");
+    if (response.status !== 200 || block !== String(blockNumber)) {
+      throw new OtherBlockError(`${path}: ${response.status}, at block ${block}, not ${blockNumber}: ${body}`);
+    }
     return body;
   };
   const answers: Answers = new Map();
 
-  const questions = [...questionsOf(world).entries()];
+  const questions = [...asked.entries()];
   while (questions.length > 0) {
     await Promise.all(
       questions.splice(0, AT_ONCE).map(async ([index, question]) => {
@@ -35,22 +45,15 @@ export const answersOfApi = async (
 
   for (const { address } of world.wallets) {
     for (const version of ["v1", "v2"] as const) {
-      const body = await get(`${version}/${address}?chainId=${chainId}&details=true&numbers=string`);
-      const rows = JSON.parse(body) as Row[];
-      expectInOrder(rows);
-      const incoming = rows.filter(({ direction }) => direction === "incoming");
-      // A delegation to itself is listed once, and counts for both.
-      const outgoing = rows.filter(
-        (row) => row.direction === "outgoing" || (row.vault ?? row.from) === getAddress(address),
-      );
-      answers.set(`${version} incoming ${address}`, listOf(incoming.map(readRow)));
-      answers.set(`${version} outgoing ${address}`, listOf(outgoing.map(readRow)));
+      const body = await get(listPath(version, address, chainId));
+      for (const [name, list] of readLists(version, address, body)) answers.set(name, list);
     }
   }
   return answers;
 };
 
-const checkPath = (question: Question, chainId: number, index: number): string =>
+/** The question as a path below /registry. */
+export const checkPath = (question: Question, chainId: number, index: number): string =>
   `${question.registry}/check/${question.check}?${checkQuery(question, chainId, index)}`;
 
 /** The question as a request has it, in every spelling that there is: one after the other. */
@@ -97,8 +100,27 @@ const readRow = (row: Row): Listed => {
   };
 };
 
+/** The path of a wallet's list, with all that a registry says of a delegation. */
+export const listPath = (version: RegistryVersion, address: Address, chainId: number): string =>
+  `${version}/${address}?chainId=${chainId}&details=true&numbers=string`;
+
+/** A wallet's two lists, by their names among the answers. */
+export const readLists = (version: RegistryVersion, address: Address, body: string): [string, string][] => {
+  const rows = JSON.parse(body) as Row[];
+  if (!isInOrder(rows)) throw new Error(`The list of ${address} is not in order: ${body}`);
+  const incoming = rows.filter(({ direction }) => direction === "incoming");
+  // A delegation to itself is listed once, and counts for both.
+  const outgoing = rows.filter(
+    (row) => row.direction === "outgoing" || (row.vault ?? row.from) === getAddress(address),
+  );
+  return [
+    [`${version} incoming ${address}`, listOf(incoming.map(readRow))],
+    [`${version} outgoing ${address}`, listOf(outgoing.map(readRow))],
+  ];
+};
+
 /** Incoming first; within each direction, the oldest first. */
-const expectInOrder = (rows: readonly Row[]) => {
+const isInOrder = (rows: readonly Row[]): boolean => {
   const places = rows.map(({ direction, blockNumber }) => (direction === "incoming" ? 0 : 1e12) + blockNumber);
-  expect(places).toEqual(places.toSorted((a, b) => a - b));
+  return places.every((place, index) => place >= (places[index - 1] ?? 0));
 };

@@ -2,6 +2,9 @@ import pg from "pg";
 import type { Hex } from "viem";
 import type { DelegationKeyV1, DelegationKeyV2 } from "../../registry/delegation.ts";
 
+/** A connection, or as many as it takes. */
+export type Queries = pg.Client | pg.Pool;
+
 export type DelegationV1 = DelegationKeyV1;
 export type DelegationV2 = DelegationKeyV2 & { amount: bigint };
 
@@ -103,7 +106,7 @@ export const dumpTables = async (databaseUrl: string, schema: string): Promise<R
 };
 
 /** The newest block that an index says it includes, by its hash. */
-export const readIndexedHash = async (client: pg.Client, schema: string, chainId: number): Promise<Hex | null> => {
+export const readIndexedHash = async (client: Queries, schema: string, chainId: number): Promise<Hex | null> => {
   const { rows } = await client.query(`select hash from ${schema}.indexed_block where chain_id = $1`, [chainId]);
   return rows[0]?.hash ?? null;
 };

@@ -2,6 +2,9 @@ import type { Hex } from "viem";
 import type { LocalChain } from "../../sandbox/chain.ts";
 import type { Transaction } from "./world.ts";
 
+/** As many as the longest reorg has, on chains that Ponder takes for final after 30. */
+const KEPT = 30;
+
 /** A local chain that can take back its newest blocks. */
 export class ReorgChain {
   readonly local: LocalChain;
@@ -17,7 +20,7 @@ export class ReorgChain {
   async mine(transactions: readonly Transaction[] = []): Promise<void> {
     const { client } = this.local;
     this.#snapshots.push(await client.snapshot());
-    this.#snapshots = this.#snapshots.slice(-20);
+    this.#snapshots = this.#snapshots.slice(-KEPT);
 
     const hashes: Hex[] = [];
     for (const { from, to, data } of transactions) {

@@ -1,12 +1,13 @@
 import { PassThrough } from "node:stream";
-import { setTimeout as sleep } from "node:timers/promises";
 import pg from "pg";
 import { inject, onTestFinished } from "vitest";
 import { type LocalChain, startLocalChain } from "../../sandbox/chain.ts";
 import { compileContracts } from "../../sandbox/contracts.ts";
 import { findFreePort } from "../../stack/ports.ts";
-import { readIndexedHash } from "./index-state.ts";
 import { type IndexerOptions, startIndexerProcess } from "./indexer-process.ts";
+import { until } from "./until.ts";
+
+export { until, untilIndexed } from "./until.ts";
 
 // Real parts for one test. Each ends with the test that asked for it.
 
@@ -53,35 +54,9 @@ export const startIndexer = async (options: IndexerOptions) => {
   return indexer;
 };
 
-/** Repeats a question until the answer is yes. */
-export const until = async (what: string, isSo: () => Promise<boolean>, seconds = 120): Promise<void> => {
-  const deadline = Date.now() + seconds * 1000;
-  while (!(await isSo())) {
-    if (Date.now() > deadline) throw new Error(`Waited ${seconds} s in vain until ${what}.`);
-    await sleep(50);
-  }
-};
-
 /** Resolves when an indexer has made what data teams are given, which it does once it has caught up. */
 export const untilAnalytics = (database: pg.Client): Promise<void> =>
   until("the schema analytics is there", async () => {
     const { rows } = await database.query("select to_regclass('analytics.wallets') is not null as exists");
     return rows[0]?.exists === true;
   });
-
-/** Resolves when the newest block of a chain is the newest that the index includes. */
-export const untilIndexed = async (
-  database: pg.Client,
-  chain: LocalChain,
-  { schema = "registry", seconds = 120 } = {},
-): Promise<void> => {
-  const head = await chain.client.getBlock();
-  await until(
-    `block ${head.number} of chain ${chain.chainId} is indexed`,
-    async () => {
-      const hash = await readIndexedHash(database, schema, chain.chainId).catch(() => null);
-      return hash === head.hash;
-    },
-    seconds,
-  );
-};
