@@ -6,8 +6,10 @@ import {
   custom,
   type EIP1193Parameters,
   type Hash,
+  type Hex,
   HttpRequestError,
   http,
+  isHex,
   MethodNotFoundRpcError,
   MethodNotSupportedRpcError,
   SocketClosedError,
@@ -16,6 +18,7 @@ import {
   WebSocketRequestError,
   webSocket,
 } from "viem";
+import { accountForBloom } from "./logs-bloom.ts";
 
 type Request = { method: string; params?: unknown };
 type Send = (request: Request) => Promise<unknown>;
@@ -54,6 +57,24 @@ class OrphanedBlockError extends Error {
 
   constructor(hash: Hash, cause: unknown) {
     super(`Block ${hash} is on no node any more: a reorg reverted it.`, { cause });
+  }
+}
+
+/** A node has a block, and not all of its logs. Ponder asks again, for a minute and then with the next block. */
+class MissingLogsError extends Error {
+  override name = "MissingLogsError";
+
+  constructor(hash: Hash) {
+    super(`No node has all logs of block ${hash}: those that came do not account for its bloom filter.`);
+  }
+}
+
+/** A node is asked for logs of blocks that it does not have yet: many would answer that there are none. */
+class BehindError extends Error {
+  override name = "BehindError";
+
+  constructor(endpoint: string, newest: bigint, wanted: bigint) {
+    super(`${endpoint} is at block ${newest}, and cannot tell the logs up to block ${wanted}.`);
   }
 }
 
@@ -99,29 +120,46 @@ export const fetchChainId = async (url: string): Promise<number> =>
   Number(await requestTo(url)({ method: "eth_chainId" }));
 
 type Endpoint = {
+  name: string;
   send: Send;
   restsUntil: number;
 };
 
-/** An endpoint that answers only for its chain: it is asked first, and again after it was out of reach. */
+/**
+ * An endpoint that answers only for its chain, and for no blocks that it does not have: it is asked first, and again
+ * after it was out of reach.
+ */
 const createEndpoint = (chainId: number, url: string): Endpoint => {
+  const name = redactUrl(url);
   const send = requestTo(url);
   let verified: Promise<void> | undefined;
+  let newest = -1n;
 
   const verify = async () => {
     const actual = Number(await send({ method: "eth_chainId" }));
-    if (actual !== chainId) throw new WrongChainError(chainId, actual, redactUrl(url));
+    if (actual !== chainId) throw new WrongChainError(chainId, actual, name);
+  };
+
+  const reach = async (block: bigint) => {
+    if (newest < block) newest = BigInt(String(await send({ method: "eth_blockNumber" })));
+    if (newest < block) throw new BehindError(name, newest, block);
   };
 
   return {
+    name,
     restsUntil: 0,
     send: async (request) => {
       verified ??= verify();
       try {
         await verified;
+        const last = lastBlockOf(request);
+        if (last !== undefined) await reach(last);
         return await send(request);
       } catch (error) {
-        if (isUnreachable(error)) verified = undefined;
+        if (isUnreachable(error)) {
+          verified = undefined;
+          newest = -1n;
+        }
         throw error;
       }
     },
@@ -136,12 +174,38 @@ const isUnreachable = (error: unknown): boolean =>
   error instanceof WrongChainError;
 
 /** The block that a request names by its hash, if it does. */
-const blockHashOf = ({ method, params }: Request): Hash | undefined => {
-  const [first] = Array.isArray(params) ? params : [];
+const blockHashOf = (request: Request): Hash | undefined => {
+  const { method } = request;
+  const first = firstParameter(request);
   if (method === "eth_getBlockByHash" || method === "eth_getBlockReceipts") return first;
   if (method === "eth_getLogs") return first?.blockHash;
   return undefined;
 };
+
+const firstParameter = ({ params }: Request) => (Array.isArray(params) ? params[0] : undefined);
+
+/** The last block of those whose logs a request asks for by their numbers. */
+const lastBlockOf = (request: Request): bigint | undefined => {
+  if (request.method !== "eth_getLogs") return undefined;
+  const to = firstParameter(request)?.toBlock;
+  return typeof to === "string" && to.startsWith("0x") ? BigInt(to) : undefined;
+};
+
+/** Whether a request asks for all logs of a block. */
+const isForWholeBlock = (request: Request): boolean => {
+  const { blockHash, address, topics } = firstParameter(request) ?? {};
+  return request.method === "eth_getLogs" && blockHash !== undefined && address === undefined && topics === undefined;
+};
+
+type Log = { address: Hex; topics: Hex[]; blockNumber: Hex; blockHash: Hash; logIndex: Hex };
+
+/** Logs as nodes tell them: of whatever is none, there are none. */
+const logsIn = (answer: unknown): Log[] => (Array.isArray(answer) ? answer : []);
+
+const idOf = ({ blockHash, logIndex }: Log): string => `${blockHash} ${Number(logIndex)}`;
+
+const inOrder = (a: Log, b: Log) =>
+  Number(a.blockNumber) - Number(b.blockNumber) || Number(a.logIndex) - Number(b.logIndex);
 
 /** The blocks of the last minutes, also those that the chain has replaced since, without their transactions. */
 class RecentBlocks {
@@ -158,7 +222,11 @@ class RecentBlocks {
   /** The answer to a request for a header by its hash. */
   find({ method, params }: Request): object | undefined {
     if (method !== "eth_getBlockByHash" || !Array.isArray(params) || params[1] !== false) return undefined;
-    return this.#blocks.get(params[0]);
+    return this.get(params[0]);
+  }
+
+  get(hash: Hash): object | undefined {
+    return this.#blocks.get(hash);
   }
 }
 
@@ -175,41 +243,110 @@ const isUnknownBlock = (error: unknown): boolean => {
  * The one way to a chain: several endpoints, the first that answers is used. An endpoint that does
  * not answer rests while others do; one on another chain is never used. When all fail, the first
  * node's own error is thrown, so that Ponder can read a provider's limits from it.
+ *
+ * Logs that a node does not have would be changes that are lost: those of a block have to account for its bloom filter,
+ * and those of a range of blocks are asked of two endpoints, where there are two.
  */
 export const createChainTransport = (chainId: number, urls: readonly string[]): Transport => {
   const endpoints = urls.map((url) => createEndpoint(chainId, url));
   const recent = new RecentBlocks();
+  const incomplete = new Set<Endpoint>();
+
+  const askOne = async (endpoint: Endpoint, request: Request) => {
+    try {
+      return await endpoint.send(request);
+    } catch (error) {
+      if (isUnreachable(error)) endpoint.restsUntil = Date.now() + COOL_DOWN_MS;
+      throw error;
+    }
+  };
 
   const ask = async (request: Request, isAnswer: (answer: unknown) => boolean) => {
     const now = Date.now();
     // A stable sort: endpoints at rest are the last resort, in their own order.
-    const inOrder = endpoints.toSorted((a, b) => Number(a.restsUntil > now) - Number(b.restsUntil > now));
+    const byRest = endpoints.toSorted((a, b) => Number(a.restsUntil > now) - Number(b.restsUntil > now));
 
     // What a node has said counts for more than that another is out of reach.
     let said: { answer: unknown } | { error: unknown } | undefined;
     let silence: unknown;
-    for (const endpoint of inOrder) {
+    for (const endpoint of byRest) {
       if (said && endpoint.restsUntil > now) break;
       try {
-        const answer = await endpoint.send(request);
+        const answer = await askOne(endpoint, request);
         if (isAnswer(answer)) return answer;
         said ??= { answer };
       } catch (error) {
-        if (isUnreachable(error)) {
-          endpoint.restsUntil = Date.now() + COOL_DOWN_MS;
-          silence ??= error;
-        } else {
-          said ??= { error };
-        }
+        if (isUnreachable(error)) silence ??= error;
+        else said ??= { error };
       }
     }
     if (said && "answer" in said) return said.answer;
     throw said ? said.error : silence;
   };
 
+  /** A node that lacks logs says that there are none: what either of two has is there. */
+  const askTwoForLogs = async (request: Request) => {
+    const asked = endpoints.filter(({ restsUntil }) => restsUntil <= Date.now()).slice(0, 2);
+    if (asked.length < 2) return ask(request, () => true);
+    const settled = await Promise.allSettled(asked.map((endpoint) => askOne(endpoint, request)));
+    const answers = asked.flatMap((endpoint, index) => {
+      const answer = settled[index];
+      return answer?.status === "fulfilled" ? { endpoint, logs: logsIn(answer.value) } : [];
+    });
+    if (answers.length === 0) {
+      const said = settled.find((answer) => answer.status === "rejected" && !isUnreachable(answer.reason));
+      if (said?.status === "rejected") throw said.reason;
+      return ask(request, () => true);
+    }
+    const all = new Map(answers.flatMap(({ logs }) => logs.map((log) => [idOf(log), log] as const)));
+    for (const { endpoint, logs } of answers) {
+      if (logs.length === all.size || incomplete.has(endpoint)) continue;
+      // Once: such an endpoint lacks them again and again.
+      incomplete.add(endpoint);
+      console.warn(
+        `${endpoint.name} lacks logs that another endpoint of chain ${chainId} has; they were taken from there.`,
+      );
+    }
+    return [...all.values()].sort(inOrder);
+  };
+
+  const bloomOf = async (hash: Hash): Promise<Hex> => {
+    const header = { method: "eth_getBlockByHash", params: [hash, false] };
+    const block = recent.get(hash) ?? (await ask(header, (answer) => answer !== null));
+    // Without the block nothing is known of its logs; the node says so when it is asked for them.
+    return typeof block === "object" && block && "logsBloom" in block && isHex(block.logsBloom)
+      ? block.logsBloom
+      : "0x0";
+  };
+
+  /** Whether the receipts of a block have no log that is not among these: on some chains a bloom filter has more than its logs. */
+  const accountForReceipts = async (logs: readonly Log[], hash: Hash): Promise<boolean> => {
+    const request = { method: "eth_getBlockReceipts", params: [hash] };
+    const receipts = await ask(request, (answer) => answer !== null).catch(() => null);
+    const emitted: Log[] = Array.isArray(receipts) ? receipts.flatMap((receipt) => logsIn(receipt?.logs)) : [];
+    const known = new Set(logs.map(idOf));
+    return emitted.length > 0 && emitted.every((log) => known.has(idOf(log)));
+  };
+
+  const askForBlockLogs = async (request: Request, hash: Hash) => {
+    const bloom = await bloomOf(hash);
+    const areAll = (logs: unknown) => accountForBloom(logsIn(logs), bloom);
+    const answer = await ask(request, areAll);
+    if (!areAll(answer) && !(await accountForReceipts(logsIn(answer), hash))) throw new MissingLogsError(hash);
+    return answer;
+  };
+
+  const askForBlock = async (body: Request, hash: Hash) => {
+    if (isForWholeBlock(body)) return askForBlockLogs(body, hash);
+    // Ponder asks for headers to find where a fork begins. Of a fork that is gone by then the nodes
+    // know nothing, and Ponder would lose track of what it has to undo.
+    return (await ask(body, (block) => block !== null)) ?? recent.find(body) ?? null;
+  };
+
   const request = async (body: Request) => {
     const hash = blockHashOf(body);
     if (hash === undefined) {
+      if (lastBlockOf(body) !== undefined) return askTwoForLogs(body);
       const answer = await ask(body, () => true);
       if (body.method === "eth_getBlockByNumber") recent.add(answer);
       return answer;
@@ -217,12 +354,11 @@ export const createChainTransport = (chainId: number, urls: readonly string[]): 
 
     for (let attempt = 1; ; attempt++) {
       try {
-        // Ponder asks for headers to find where a fork begins. Of a fork that is gone by then the nodes
-        // know nothing, and Ponder would lose track of what it has to undo.
-        const answer = (await ask(body, (block) => block !== null)) ?? recent.find(body) ?? null;
+        const answer = await askForBlock(body, hash);
         if (answer !== null || attempt === UNKNOWN_BLOCK_ATTEMPTS) return answer;
       } catch (error) {
-        if (!isUnknownBlock(error)) throw error;
+        if (error instanceof MissingLogsError ? attempt === UNKNOWN_BLOCK_ATTEMPTS : !isUnknownBlock(error))
+          throw error;
         if (attempt === UNKNOWN_BLOCK_ATTEMPTS) throw new OrphanedBlockError(hash, error);
       }
       await sleep(UNKNOWN_BLOCK_WAIT_MS);
