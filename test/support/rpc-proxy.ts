@@ -2,7 +2,12 @@ import { createServer } from "node:http";
 import { onTestFinished } from "vitest";
 
 type RpcRequest = { id: number; method: string; params: unknown[] };
-type RpcResponse = { result: unknown } | { error: { code: number; message: string } } | { status: number };
+type RpcResponse =
+  | { result: unknown }
+  | { error: { code: number; message: string } }
+  | { status: number }
+  /** What is sent in place of JSON. */
+  | { bytes: string };
 
 /** Answers a request in the node's place, or holds it up, or lets it pass by answering nothing. */
 type Interceptor = (request: RpcRequest) => Promise<RpcResponse | undefined> | RpcResponse | undefined;
@@ -34,6 +39,10 @@ export const startRpcProxy = async (target: string) => {
       return;
     }
     response.writeHead(200, { "content-type": "application/json" });
+    if ("bytes" in answered) {
+      response.end(answered.bytes);
+      return;
+    }
     response.end(JSON.stringify({ jsonrpc: "2.0", ...answered, id: body.id }));
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
