@@ -1,14 +1,15 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import {
-  type Address,
   BaseError,
   type Client,
   createClient,
   custom,
   type EIP1193Parameters,
   type Hash,
+  type Hex,
   HttpRequestError,
   http,
+  isHex,
   MethodNotFoundRpcError,
   MethodNotSupportedRpcError,
   SocketClosedError,
@@ -17,7 +18,8 @@ import {
   WebSocketRequestError,
   webSocket,
 } from "viem";
-import { LogConfirmation, type LogFilter } from "./confirm-logs.ts";
+import { accountForBloom } from "./logs-bloom.ts";
+import { idOf, inOrder, type Log, type LogFilter, logsIn, WholeRanges } from "./range-logs.ts";
 
 type Request = { method: string; params?: unknown };
 type Send = (request: Request) => Promise<unknown>;
@@ -29,9 +31,6 @@ const TIMEOUT_MS = 10_000;
 /** How long a node may take to learn of a block that another node of its provider has named. */
 const UNKNOWN_BLOCK_ATTEMPTS = 4;
 const UNKNOWN_BLOCK_WAIT_MS = 400;
-
-/** How often the logs of a range are asked for while the node contradicts itself; Ponder begins again then. */
-const CONFIRM_ATTEMPTS = 4;
 
 /** More than the longest reorg that Ponder can undo: its finality is 240 blocks at most. */
 const RECENT_BLOCKS = 512;
@@ -57,8 +56,8 @@ class OrphanedBlockError extends Error {
   override name = "OrphanedBlockError";
   readonly code = -32001;
 
-  constructor(hash: Hash, cause?: unknown) {
-    super(`Block ${hash} is not on the chain any more: a reorg reverted it.`, { cause });
+  constructor(hash: Hash, cause: unknown) {
+    super(`Block ${hash} is on no node any more: a reorg reverted it.`, { cause });
   }
 }
 
@@ -71,13 +70,21 @@ class EmptyAnswerError extends Error {
   }
 }
 
-/** A node says two things of the same logs. It may say one of them later: Ponder asks again. */
-class ContradictionError extends Error {
-  override name = "ContradictionError";
+/** A node has a block, and not all of its logs. Ponder asks again, for a minute and then with the next block. */
+class MissingLogsError extends Error {
+  override name = "MissingLogsError";
 
-  constructor({ blockHash, fromBlock, toBlock }: LogFilter) {
-    const where = blockHash ? `of block ${blockHash}` : `from block ${Number(fromBlock)} to ${Number(toBlock)}`;
-    super(`The logs ${where} differ when they are asked for twice.`);
+  constructor(hash: Hash) {
+    super(`No node has all logs of block ${hash}: those that came do not account for its bloom filter.`);
+  }
+}
+
+/** A node is asked for logs of blocks that it does not have yet: many would answer that there are none. */
+class BehindError extends Error {
+  override name = "BehindError";
+
+  constructor(endpoint: string, newest: bigint, wanted: bigint) {
+    super(`${endpoint} is at block ${newest}, and cannot tell the logs up to block ${wanted}.`);
   }
 }
 
@@ -128,21 +135,33 @@ const askChainId = async (send: Send, url: string): Promise<number> => {
 };
 
 type Endpoint = {
+  name: string;
   send: Send;
   restsUntil: number;
 };
 
-/** An endpoint that answers only for its chain: it is asked first, and again after it was out of reach. */
+/**
+ * An endpoint that answers only for its chain, and for no blocks that it does not have: it is asked first, and again
+ * after it was out of reach.
+ */
 const createEndpoint = (chainId: number, url: string): Endpoint => {
+  const name = redactUrl(url);
   const send = requestTo(url);
   let verified: Promise<void> | undefined;
+  let newest = -1n;
 
   const verify = async () => {
     const actual = await askChainId(send, url);
-    if (actual !== chainId) throw new WrongChainError(chainId, actual, redactUrl(url));
+    if (actual !== chainId) throw new WrongChainError(chainId, actual, name);
+  };
+
+  const reach = async (block: bigint) => {
+    if (newest < block) newest = BigInt(String(await send({ method: "eth_blockNumber" })));
+    if (newest < block) throw new BehindError(name, newest, block);
   };
 
   return {
+    name,
     restsUntil: 0,
     send: async (request) => {
       // A question that failed is not kept: it would fail all requests from then on.
@@ -152,9 +171,14 @@ const createEndpoint = (chainId: number, url: string): Endpoint => {
       });
       try {
         await verified;
+        const last = lastBlockOf(request);
+        if (last !== undefined) await reach(last);
         return await send(request);
       } catch (error) {
-        if (isUnreachable(error)) verified = undefined;
+        if (isUnreachable(error)) {
+          verified = undefined;
+          newest = -1n;
+        }
         throw error;
       }
     },
@@ -170,14 +194,28 @@ const isUnreachable = (error: unknown): boolean =>
   error instanceof WrongChainError;
 
 /** The block that a request names by its hash, if it does. */
-const blockHashOf = ({ method, params }: Request): Hash | undefined => {
-  const [first] = Array.isArray(params) ? params : [];
+const blockHashOf = (request: Request): Hash | undefined => {
+  const { method } = request;
+  const first = firstParameter(request);
   if (method === "eth_getBlockByHash" || method === "eth_getBlockReceipts") return first;
-  if (method === "eth_getLogs") return filterOf({ method, params })?.blockHash;
+  if (method === "eth_getLogs") return first?.blockHash;
   return undefined;
 };
 
-const filterOf = ({ params }: Request): LogFilter | undefined => (Array.isArray(params) ? params[0] : undefined);
+const firstParameter = ({ params }: Request) => (Array.isArray(params) ? params[0] : undefined);
+
+/** The last block of those whose logs a request asks for by their numbers. */
+const lastBlockOf = (request: Request): bigint | undefined => {
+  if (request.method !== "eth_getLogs") return undefined;
+  const to = firstParameter(request)?.toBlock;
+  return typeof to === "string" && to.startsWith("0x") ? BigInt(to) : undefined;
+};
+
+/** Whether a request asks for all logs of a block. */
+const isForWholeBlock = (request: Request): boolean => {
+  const { blockHash, address, topics } = firstParameter(request) ?? {};
+  return request.method === "eth_getLogs" && blockHash !== undefined && address === undefined && topics === undefined;
+};
 
 /** The blocks of the last minutes, also those that the chain has replaced since, without their transactions. */
 class RecentBlocks {
@@ -191,16 +229,14 @@ class RecentBlocks {
     if (this.#blocks.size > RECENT_BLOCKS && oldest) this.#blocks.delete(oldest);
   }
 
-  /** The number of a block, as the node writes it. */
-  numberOf(hash: Hash): string | undefined {
-    const block = this.#blocks.get(hash);
-    return block && "number" in block && typeof block.number === "string" ? block.number : undefined;
-  }
-
   /** The answer to a request for a header by its hash. */
   find({ method, params }: Request): object | undefined {
     if (method !== "eth_getBlockByHash" || !Array.isArray(params) || params[1] !== false) return undefined;
-    return this.#blocks.get(params[0]);
+    return this.get(params[0]);
+  }
+
+  get(hash: Hash): object | undefined {
+    return this.#blocks.get(hash);
   }
 }
 
@@ -217,94 +253,135 @@ const isUnknownBlock = (error: unknown): boolean => {
  * The one way to a chain: several endpoints, the first that answers is used. An endpoint that does
  * not answer rests while others do; one on another chain is never used. When all fail, the first
  * node's own error is thrown, so that Ponder can read a provider's limits from it.
- * @param registries whose logs are taken only if two requests agree on them
+ *
+ * Logs that a node does not have would be changes that are lost: those of a block have to account for its bloom filter,
+ * and those of a range of blocks are asked for twice.
  */
-export const createChainTransport = (
-  chainId: number,
-  urls: readonly string[],
-  registries: readonly Address[] = [],
-): Transport => {
+export const createChainTransport = (chainId: number, urls: readonly string[]): Transport => {
   const endpoints = urls.map((url) => createEndpoint(chainId, url));
   const recent = new RecentBlocks();
+  const incomplete = new Set<string>();
+
+  const askOne = async (endpoint: Endpoint, request: Request) => {
+    try {
+      return await endpoint.send(request);
+    } catch (error) {
+      if (isUnreachable(error)) endpoint.restsUntil = Date.now() + COOL_DOWN_MS;
+      throw error;
+    }
+  };
 
   const ask = async (request: Request, isAnswer: (answer: unknown) => boolean) => {
     const now = Date.now();
     // A stable sort: endpoints at rest are the last resort, in their own order.
-    const inOrder = endpoints.toSorted((a, b) => Number(a.restsUntil > now) - Number(b.restsUntil > now));
+    const byRest = endpoints.toSorted((a, b) => Number(a.restsUntil > now) - Number(b.restsUntil > now));
 
     // What a node has said counts for more than that another is out of reach.
     let said: { answer: unknown } | { error: unknown } | undefined;
     let silence: unknown;
-    for (const endpoint of inOrder) {
+    for (const endpoint of byRest) {
       if (said && endpoint.restsUntil > now) break;
       try {
-        const answer = await endpoint.send(request);
+        const answer = await askOne(endpoint, request);
         if (isAnswer(answer)) return answer;
         said ??= { answer };
       } catch (error) {
-        if (isUnreachable(error)) {
-          endpoint.restsUntil = Date.now() + COOL_DOWN_MS;
-          silence ??= error;
-        } else {
-          said ??= { error };
-        }
+        if (isUnreachable(error)) silence ??= error;
+        else said ??= { error };
       }
     }
     if (said && "answer" in said) return said.answer;
     throw said ? said.error : silence;
   };
 
-  const logs = new LogConfirmation(
-    (filter) => ask({ method: "eth_getLogs", params: [filter] }, () => true),
-    registries,
-  );
+  const ranges = new WholeRanges((filter) => ask({ method: "eth_getLogs", params: [filter] }, () => true));
 
-  /** The logs of a range, if they are the same when they are asked for in another way. */
-  const requestRange = async (body: Request, filter: LogFilter) => {
-    for (let attempt = 1; attempt <= CONFIRM_ATTEMPTS; attempt++) {
-      const asked = ask(body, () => true);
-      if (await logs.bearsOutRange(filter, asked)) return asked;
-      await sleep(UNKNOWN_BLOCK_WAIT_MS);
+  /**
+   * A node that lacks logs says that there are none: what either of two answers has is there. They are those of two
+   * endpoints, or of one that is asked twice, in other words.
+   */
+  const askTwiceForLogs = async (request: Request, filter: LogFilter) => {
+    const awake = endpoints.filter(({ restsUntil }) => restsUntil <= Date.now()).slice(0, 2);
+    const settled = await Promise.allSettled(awake.length === 2 ? awake.map((one) => askOne(one, request)) : []);
+    let answers = awake.flatMap(({ name }, index) => {
+      const answer = settled[index];
+      return answer?.status === "fulfilled" ? { name, logs: logsIn(answer.value) } : [];
+    });
+    if (answers.length < 2) {
+      const told = await Promise.all([ask(request, () => true), ranges.ask(filter)]);
+      answers = told.map((logs) => ({ name: "An endpoint", logs: logsIn(logs) }));
     }
-    throw new ContradictionError(filter);
+    const all = new Map(answers.flatMap(({ logs }) => logs.map((log) => [idOf(log), log] as const)));
+    for (const { name, logs } of answers) {
+      if (logs.length === all.size || incomplete.has(name)) continue;
+      // Once: such an endpoint lacks them again and again.
+      incomplete.add(name);
+      console.warn(`${name} lacks logs of chain ${chainId} that were in another answer; they were taken from there.`);
+    }
+    return [...all.values()].sort(inOrder);
   };
 
-  /** Whether a block's logs are the same when they are asked for by its number. Throws where another block has that. */
-  const isBorneOut = async (hash: Hash, answer: unknown): Promise<boolean> => {
-    const number = recent.numberOf(hash);
-    if (number === undefined || (await logs.bearsOutBlock(number, answer))) return true;
-    const block = await ask({ method: "eth_getBlockByNumber", params: [number, false] }, () => true);
-    const isOther = typeof block === "object" && block !== null && "hash" in block && block.hash !== hash;
-    if (isOther) throw new OrphanedBlockError(hash);
-    return false;
+  const bloomOf = async (hash: Hash): Promise<Hex> => {
+    const header = { method: "eth_getBlockByHash", params: [hash, false] };
+    const block = recent.get(hash) ?? (await ask(header, (answer) => answer !== null));
+    // Without the block nothing is known of its logs; the node says so when it is asked for them.
+    return typeof block === "object" && block && "logsBloom" in block && isHex(block.logsBloom)
+      ? block.logsBloom
+      : "0x0";
   };
 
-  const requestByHash = async (body: Request, hash: Hash) => {
-    const filter = body.method === "eth_getLogs" && registries.length > 0 ? filterOf(body) : undefined;
+  /** Whether the receipts of a block have no log that is not among these: on some chains a bloom filter has more than its logs. */
+  const accountForReceipts = async (logs: readonly Log[], hash: Hash): Promise<boolean> => {
+    const request = { method: "eth_getBlockReceipts", params: [hash] };
+    const receipts = await ask(request, (answer) => answer !== null).catch(() => null);
+    const emitted: Log[] = Array.isArray(receipts) ? receipts.flatMap((receipt) => logsIn(receipt?.logs)) : [];
+    const known = new Set(logs.map(idOf));
+    return emitted.length > 0 && emitted.every((log) => known.has(idOf(log)));
+  };
+
+  const askForBlockLogs = async (request: Request, hash: Hash) => {
+    const bloom = await bloomOf(hash);
+    const areAll = (logs: unknown) => accountForBloom(logsIn(logs), bloom);
+    const answer = await ask(request, areAll);
+    if (!areAll(answer) && !(await accountForReceipts(logsIn(answer), hash))) throw new MissingLogsError(hash);
+    return answer;
+  };
+
+  const askForBlock = async (body: Request, hash: Hash) => {
+    if (isForWholeBlock(body)) return askForBlockLogs(body, hash);
+    // Ponder asks for headers to find where a fork begins. Of a fork that is gone by then the nodes
+    // know nothing, and Ponder would lose track of what it has to undo.
+    return (await ask(body, (block) => block !== null)) ?? recent.find(body) ?? null;
+  };
+
+  /** A block that another node has named already. Without it, Ponder lets go of all that it fetched with it. */
+  const requestByNumber = async (body: Request) => {
     for (let attempt = 1; ; attempt++) {
-      try {
-        // Ponder asks for headers to find where a fork begins. Of a fork that is gone by then the nodes
-        // know nothing, and Ponder would lose track of what it has to undo.
-        const answer = (await ask(body, (block) => block !== null)) ?? recent.find(body) ?? null;
-        const isTaken = answer !== null && (!filter || (await isBorneOut(hash, answer)));
-        if (isTaken || (answer === null && attempt === UNKNOWN_BLOCK_ATTEMPTS)) return answer;
-        if (filter && attempt === UNKNOWN_BLOCK_ATTEMPTS) throw new ContradictionError(filter);
-      } catch (error) {
-        if (!isUnknownBlock(error)) throw error;
-        if (attempt === UNKNOWN_BLOCK_ATTEMPTS) throw new OrphanedBlockError(hash, error);
-      }
+      const block = await ask(body, (answer) => answer !== null);
+      recent.add(block);
+      if (block !== null || attempt === UNKNOWN_BLOCK_ATTEMPTS) return block;
       await sleep(UNKNOWN_BLOCK_WAIT_MS);
     }
   };
 
   const request = async (body: Request) => {
     const hash = blockHashOf(body);
-    if (hash !== undefined) return requestByHash(body, hash);
-    const filter = body.method === "eth_getLogs" && registries.length > 0 ? filterOf(body) : undefined;
-    if (filter) return requestRange(body, filter);
-    const answer = await ask(body, () => true);
-    if (body.method === "eth_getBlockByNumber") recent.add(answer);
-    return answer;
+    if (hash === undefined) {
+      if (lastBlockOf(body) !== undefined) return askTwiceForLogs(body, firstParameter(body));
+      return body.method === "eth_getBlockByNumber" ? requestByNumber(body) : ask(body, () => true);
+    }
+
+    for (let attempt = 1; ; attempt++) {
+      try {
+        const answer = await askForBlock(body, hash);
+        if (answer !== null || attempt === UNKNOWN_BLOCK_ATTEMPTS) return answer;
+      } catch (error) {
+        if (error instanceof MissingLogsError ? attempt === UNKNOWN_BLOCK_ATTEMPTS : !isUnknownBlock(error))
+          throw error;
+        if (attempt === UNKNOWN_BLOCK_ATTEMPTS) throw new OrphanedBlockError(hash, error);
+      }
+      await sleep(UNKNOWN_BLOCK_WAIT_MS);
+    }
   };
 
   return custom({ request });

@@ -16,10 +16,7 @@ export const plan = readPlan();
 
 /** Shared by Ponder and the handlers: what one learns of an endpoint, the other need not. */
 export const transports = new Map(
-  plan.chains.map(({ chainId, rpcUrls, v1, v2 }) => {
-    const registries = [v1, v2].flatMap((registry) => registry?.address ?? []);
-    return [chainId, createChainTransport(chainId, rpcUrls, registries)];
-  }),
+  plan.chains.map(({ chainId, rpcUrls }) => [chainId, createChainTransport(chainId, rpcUrls)]),
 );
 
 const clients = new Map([...transports].map(([chainId, transport]) => [chainId, createClient({ transport })]));

@@ -1,8 +1,10 @@
 import { inspect } from "node:util";
-import { createClient } from "viem";
+import { type Address, createClient, type Hash, zeroHash } from "viem";
 import { getChainId } from "viem/actions";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { createChainTransport } from "../indexer/chain-transport.ts";
+import { networks } from "../registry/networks.ts";
+import { encodeV2 } from "../sandbox/calls.ts";
 import type { LocalChain } from "../sandbox/chain.ts";
 import { startRpcProxy } from "./support/rpc-proxy.ts";
 import { createChain, launchChain } from "./support/setup.ts";
@@ -110,6 +112,69 @@ describe("createChainTransport() asked for a block that no node has", () => {
     first.intercept = () => ({ error: { code: -32000, message } });
     second.intercept = () => ({ error: { code: -32000, message } });
     await expect(request({ method: "eth_getLogs", params: [{ blockHash: UNKNOWN }] })).rejects.toThrow(/revert/);
+  });
+});
+
+describe("createChainTransport() asked for the logs of a block", () => {
+  const FULLER_BLOOM = `0x${"f".repeat(511)}0`;
+
+  /** The hash of a block with two logs. */
+  const mineLogs = async () => {
+    const { client, accounts } = chain;
+    const registry = networks.get(8453)?.v2?.address;
+    const [vault, delegate, otherVault, otherDelegate] = accounts;
+    if (!registry || !vault || !delegate || !otherVault || !otherDelegate) throw new Error("The chain lacks wallets.");
+    const delegateTo = (account: Address, to: Address) =>
+      client.sendTransaction({
+        account,
+        chain: null,
+        to: registry,
+        data: encodeV2("delegateAll", [to, zeroHash, true]),
+        gas: 300_000n,
+      });
+    await delegateTo(vault, delegate);
+    await delegateTo(otherVault, otherDelegate);
+    await client.mine({ blocks: 1 });
+    return (await client.getBlock()).hash;
+  };
+  const askForLogs = (request: ReturnType<typeof clientOf>["request"], hash: Hash) =>
+    request({ method: "eth_getLogs", params: [{ blockHash: hash }] });
+
+  test("takes them from whichever node has all", async () => {
+    const { first, request } = await createEndpoints();
+    const hash = await mineLogs();
+    first.intercept = ({ method }) => (method === "eth_getLogs" ? { result: [] } : undefined);
+    expect(await askForLogs(request, hash)).toHaveLength(2);
+  });
+
+  test("does without some that no node has only if the receipts have no more either", async () => {
+    const { first, second, request } = await createEndpoints();
+    const hash = await mineLogs();
+    const receipts = (await request({ method: "eth_getBlockReceipts", params: [hash] })) as { logs: unknown[] }[];
+    const withholdSome = ({ method }: { method: string }) =>
+      method === "eth_getLogs" ? { result: receipts[0]?.logs } : undefined;
+    for (const endpoint of [first, second]) endpoint.intercept = withholdSome;
+    await expect(askForLogs(request, hash)).rejects.toThrow(/No node has all logs of block/);
+
+    // As on chains whose filters have more in them than logs.
+    const fill = ({ method }: { method: string }) =>
+      method === "eth_getBlockByHash" ? { result: { hash, logsBloom: FULLER_BLOOM } } : undefined;
+    for (const endpoint of [first, second]) endpoint.intercept = fill;
+    expect(await askForLogs(request, hash)).toHaveLength(2);
+  });
+
+  test("is content with what there is where filters say nothing", async () => {
+    const { first, second, request } = await createEndpoints();
+    const hash = await mineLogs();
+    for (const logsBloom of [`0x${"0".repeat(512)}`, `0x${"f".repeat(512)}`]) {
+      for (const endpoint of [first, second]) {
+        endpoint.intercept = ({ method }) => {
+          if (method === "eth_getBlockByHash") return { result: { hash, logsBloom } };
+          return method === "eth_getBlockReceipts" ? { status: 500 } : undefined;
+        };
+      }
+      expect(await askForLogs(request, hash)).toHaveLength(2);
+    }
   });
 });
 

@@ -13,7 +13,8 @@ const LATE_S = 30;
 
 let api: Api;
 beforeAll(async () => {
-  api = await launchSampleApi({ LOG_LEVEL: "warn" });
+  // Short of memory, so that it collects what nobody needs: without that, up to 150 MB of answered requests lie about.
+  api = await launchSampleApi({ LOG_LEVEL: "warn", NODE_OPTIONS: "--max-old-space-size=160" });
 });
 afterAll(() => api?.stop());
 
@@ -91,5 +92,5 @@ test("who never reads its answers is not read from any more, and cut off after a
     `${sent} requests were sent, the last was cut off after ${longest.toFixed(0)} s: from ${before.toFixed(0)} MB to at most ${peak.toFixed(0)} MB`,
   );
   expect(longest).toBeLessThan(STALL_S + LATE_S);
-  expect(peak - before).toBeLessThan(300);
+  expect(peak - before).toBeLessThan(150);
 }, 120_000);
