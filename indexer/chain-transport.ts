@@ -297,14 +297,22 @@ export const createChainTransport = (
     }
   };
 
+  /** A block that another node has named already. Without it, Ponder lets go of all that it fetched with it. */
+  const requestByNumber = async (body: Request) => {
+    for (let attempt = 1; ; attempt++) {
+      const block = await ask(body, (answer) => answer !== null);
+      recent.add(block);
+      if (block !== null || attempt === UNKNOWN_BLOCK_ATTEMPTS) return block;
+      await sleep(UNKNOWN_BLOCK_WAIT_MS);
+    }
+  };
+
   const request = async (body: Request) => {
     const hash = blockHashOf(body);
     if (hash !== undefined) return requestByHash(body, hash);
     const filter = body.method === "eth_getLogs" && registries.length > 0 ? filterOf(body) : undefined;
     if (filter) return requestRange(body, filter);
-    const answer = await ask(body, () => true);
-    if (body.method === "eth_getBlockByNumber") recent.add(answer);
-    return answer;
+    return body.method === "eth_getBlockByNumber" ? requestByNumber(body) : ask(body, () => true);
   };
 
   return custom({ request });
