@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import {
+  type Address,
   BaseError,
   type Client,
   createClient,
@@ -75,7 +76,7 @@ class MissingLogsError extends Error {
   override name = "MissingLogsError";
 
   constructor(hash: Hash) {
-    super(`No node has all logs of block ${hash}: those that came do not account for its bloom filter.`);
+    super(`No node has all logs of block ${hash}: its bloom filter, or another answer, knows of more.`);
   }
 }
 
@@ -254,10 +255,15 @@ const isUnknownBlock = (error: unknown): boolean => {
  * not answer rests while others do; one on another chain is never used. When all fail, the first
  * node's own error is thrown, so that Ponder can read a provider's limits from it.
  *
- * Logs that a node does not have would be changes that are lost: those of a block have to account for its bloom filter,
- * and those of a range of blocks are asked for twice.
+ * Logs that a node does not have would be changes that are lost: those of a block have to account for its bloom filter
+ * and for what another request names, and those of a range of blocks are asked for twice.
+ * @param registries whose logs in a block are asked for by its number too: several look like one in a bloom filter
  */
-export const createChainTransport = (chainId: number, urls: readonly string[]): Transport => {
+export const createChainTransport = (
+  chainId: number,
+  urls: readonly string[],
+  registries: readonly Address[] = [],
+): Transport => {
   const endpoints = urls.map((url) => createEndpoint(chainId, url));
   const recent = new RecentBlocks();
   const incomplete = new Set<string>();
@@ -339,11 +345,24 @@ export const createChainTransport = (chainId: number, urls: readonly string[]): 
     return emitted.length > 0 && emitted.every((log) => known.has(idOf(log)));
   };
 
+  /** Whether the registries have no log in a block that is not among these, when they are asked for by its number. */
+  const accountForRegistries = async (logs: readonly Log[], hash: Hash): Promise<boolean> => {
+    const block = recent.get(hash);
+    if (registries.length === 0 || !block || !("number" in block)) return true;
+    const filter = { address: registries, fromBlock: block.number, toBlock: block.number };
+    const others = logsIn(await ask({ method: "eth_getLogs", params: [filter] }, () => true));
+    const known = new Set(logs.map(idOf));
+    // Those of another block of that number are no matter of this one.
+    return others.every((log) => log.blockHash !== hash || known.has(idOf(log)));
+  };
+
   const askForBlockLogs = async (request: Request, hash: Hash) => {
     const bloom = await bloomOf(hash);
     const areAll = (logs: unknown) => accountForBloom(logsIn(logs), bloom);
     const answer = await ask(request, areAll);
-    if (!areAll(answer) && !(await accountForReceipts(logsIn(answer), hash))) throw new MissingLogsError(hash);
+    const logs = logsIn(answer);
+    if (!areAll(logs) && !(await accountForReceipts(logs, hash))) throw new MissingLogsError(hash);
+    if (!(await accountForRegistries(logs, hash))) throw new MissingLogsError(hash);
     return answer;
   };
 
@@ -376,8 +395,8 @@ export const createChainTransport = (chainId: number, urls: readonly string[]): 
         const answer = await askForBlock(body, hash);
         if (answer !== null || attempt === UNKNOWN_BLOCK_ATTEMPTS) return answer;
       } catch (error) {
-        if (error instanceof MissingLogsError ? attempt === UNKNOWN_BLOCK_ATTEMPTS : !isUnknownBlock(error))
-          throw error;
+        const isEarly = error instanceof MissingLogsError || error instanceof BehindError;
+        if (isEarly ? attempt === UNKNOWN_BLOCK_ATTEMPTS : !isUnknownBlock(error)) throw error;
         if (attempt === UNKNOWN_BLOCK_ATTEMPTS) throw new OrphanedBlockError(hash, error);
       }
       await sleep(UNKNOWN_BLOCK_WAIT_MS);

@@ -23,7 +23,7 @@ const DIGEST_BLOCK = 1000n;
 const SAMPLED_CHECKS = 150;
 const SAMPLED_BLOCKS = 2;
 const CATCH_UP_SECONDS = 150;
-const NEXT_BLOCK_SECONDS = 10;
+const NEXT_BLOCK_SECONDS = 5;
 const ATTEMPTS = 3;
 const PROGRESS_MS = 5_000;
 
@@ -190,14 +190,16 @@ export class Simulation {
     else await this.#untilIndexed(chain);
   }
 
-  /** Until the newest block is indexed. A chain does not stand still: when that takes long, there is a next one. */
+  /** Until the newest block is indexed. Chains do not stand still: when that takes long, each has a next one. */
   async #untilIndexed(chain: RandomChain) {
     for (const deadline = Date.now() + CATCH_UP_SECONDS * 1000; Date.now() < deadline; ) {
       try {
         return await untilIndexed(this.#deployment.database, chain.local, { seconds: NEXT_BLOCK_SECONDS });
       } catch {
-        await chain.mineEmptyBlocks(1);
-        await this.#note(chain);
+        for (const each of this.#chains) {
+          await each.mineEmptyBlocks(1);
+          await this.#note(each);
+        }
       }
     }
     const head = await chain.local.client.getBlockNumber();

@@ -96,10 +96,11 @@ export class UnrulyRpc {
   }
 }
 
+/** With its transactions, as Ponder asks for it. */
 const HEAD = "newest block";
 
 const kindOf = ({ method, params }: RpcRequest): string =>
-  method === "eth_getBlockByNumber" && params[0] === "latest" ? HEAD : method;
+  method === "eth_getBlockByNumber" && params[0] === "latest" && params[1] === true ? HEAD : method;
 
 /** A lie of the kind that nodes behind one address tell: one of them is behind, on a fork, or has not stored all yet. */
 const lieAbout = (kind: string, heads: readonly unknown[], random: Random): Lie["tell"] | undefined => {
