@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import {
+  type Address,
   BaseError,
   type Client,
   createClient,
@@ -16,6 +17,7 @@ import {
   WebSocketRequestError,
   webSocket,
 } from "viem";
+import { LogConfirmation, type LogFilter } from "./confirm-logs.ts";
 
 type Request = { method: string; params?: unknown };
 type Send = (request: Request) => Promise<unknown>;
@@ -27,6 +29,9 @@ const TIMEOUT_MS = 10_000;
 /** How long a node may take to learn of a block that another node of its provider has named. */
 const UNKNOWN_BLOCK_ATTEMPTS = 4;
 const UNKNOWN_BLOCK_WAIT_MS = 400;
+
+/** How often the logs of a range are asked for while the node contradicts itself; Ponder begins again then. */
+const CONFIRM_ATTEMPTS = 4;
 
 /** More than the longest reorg that Ponder can undo: its finality is 240 blocks at most. */
 const RECENT_BLOCKS = 512;
@@ -52,8 +57,27 @@ class OrphanedBlockError extends Error {
   override name = "OrphanedBlockError";
   readonly code = -32001;
 
-  constructor(hash: Hash, cause: unknown) {
-    super(`Block ${hash} is on no node any more: a reorg reverted it.`, { cause });
+  constructor(hash: Hash, cause?: unknown) {
+    super(`Block ${hash} is not on the chain any more: a reorg reverted it.`, { cause });
+  }
+}
+
+/** A node said nothing that means anything: a proxy before it answered in its place, or it is starting. */
+class EmptyAnswerError extends Error {
+  override name = "EmptyAnswerError";
+
+  constructor(method: string, url: string) {
+    super(`${redactUrl(url)} answered ${method} with nothing.`);
+  }
+}
+
+/** A node says two things of the same logs. It may say one of them later: Ponder asks again. */
+class ContradictionError extends Error {
+  override name = "ContradictionError";
+
+  constructor({ blockHash, fromBlock, toBlock }: LogFilter) {
+    const where = blockHash ? `of block ${blockHash}` : `from block ${Number(fromBlock)} to ${Number(toBlock)}`;
+    super(`The logs ${where} differ when they are asked for twice.`);
   }
 }
 
@@ -86,17 +110,22 @@ const requestTo = (url: string): Send => {
     : http(url, { timeout: TIMEOUT_MS, retryCount: 0 });
   const { request } = transport({ retryCount: 0 });
   return async (body) => {
-    try {
-      return await request(body as EIP1193Parameters);
-    } catch (error) {
+    const answer = await request(body as EIP1193Parameters).catch((error) => {
       throw redactError(error);
-    }
+    });
+    if (answer === undefined) throw new EmptyAnswerError(body.method, url);
+    return answer;
   };
 };
 
 /** The chain that an endpoint is on. */
-export const fetchChainId = async (url: string): Promise<number> =>
-  Number(await requestTo(url)({ method: "eth_chainId" }));
+export const fetchChainId = (url: string): Promise<number> => askChainId(requestTo(url), url);
+
+const askChainId = async (send: Send, url: string): Promise<number> => {
+  const answer = await send({ method: "eth_chainId" });
+  if (typeof answer !== "string" || !/^0x[0-9a-f]+$/i.test(answer)) throw new EmptyAnswerError("eth_chainId", url);
+  return Number(answer);
+};
 
 type Endpoint = {
   send: Send;
@@ -109,14 +138,18 @@ const createEndpoint = (chainId: number, url: string): Endpoint => {
   let verified: Promise<void> | undefined;
 
   const verify = async () => {
-    const actual = Number(await send({ method: "eth_chainId" }));
+    const actual = await askChainId(send, url);
     if (actual !== chainId) throw new WrongChainError(chainId, actual, redactUrl(url));
   };
 
   return {
     restsUntil: 0,
     send: async (request) => {
-      verified ??= verify();
+      // A question that failed is not kept: it would fail all requests from then on.
+      verified ??= verify().catch((error) => {
+        verified = undefined;
+        throw error;
+      });
       try {
         await verified;
         return await send(request);
@@ -129,6 +162,7 @@ const createEndpoint = (chainId: number, url: string): Endpoint => {
 };
 
 const isUnreachable = (error: unknown): boolean =>
+  error instanceof EmptyAnswerError ||
   error instanceof HttpRequestError ||
   error instanceof SocketClosedError ||
   error instanceof TimeoutError ||
@@ -139,9 +173,11 @@ const isUnreachable = (error: unknown): boolean =>
 const blockHashOf = ({ method, params }: Request): Hash | undefined => {
   const [first] = Array.isArray(params) ? params : [];
   if (method === "eth_getBlockByHash" || method === "eth_getBlockReceipts") return first;
-  if (method === "eth_getLogs") return first?.blockHash;
+  if (method === "eth_getLogs") return filterOf({ method, params })?.blockHash;
   return undefined;
 };
+
+const filterOf = ({ params }: Request): LogFilter | undefined => (Array.isArray(params) ? params[0] : undefined);
 
 /** The blocks of the last minutes, also those that the chain has replaced since, without their transactions. */
 class RecentBlocks {
@@ -153,6 +189,12 @@ class RecentBlocks {
     this.#blocks.set(block.hash, { ...block, transactions: [] });
     const [oldest] = this.#blocks.keys();
     if (this.#blocks.size > RECENT_BLOCKS && oldest) this.#blocks.delete(oldest);
+  }
+
+  /** The number of a block, as the node writes it. */
+  numberOf(hash: Hash): string | undefined {
+    const block = this.#blocks.get(hash);
+    return block && "number" in block && typeof block.number === "string" ? block.number : undefined;
   }
 
   /** The answer to a request for a header by its hash. */
@@ -175,8 +217,13 @@ const isUnknownBlock = (error: unknown): boolean => {
  * The one way to a chain: several endpoints, the first that answers is used. An endpoint that does
  * not answer rests while others do; one on another chain is never used. When all fail, the first
  * node's own error is thrown, so that Ponder can read a provider's limits from it.
+ * @param registries whose logs are taken only if two requests agree on them
  */
-export const createChainTransport = (chainId: number, urls: readonly string[]): Transport => {
+export const createChainTransport = (
+  chainId: number,
+  urls: readonly string[],
+  registries: readonly Address[] = [],
+): Transport => {
   const endpoints = urls.map((url) => createEndpoint(chainId, url));
   const recent = new RecentBlocks();
 
@@ -207,26 +254,70 @@ export const createChainTransport = (chainId: number, urls: readonly string[]): 
     throw said ? said.error : silence;
   };
 
-  const request = async (body: Request) => {
-    const hash = blockHashOf(body);
-    if (hash === undefined) {
-      const answer = await ask(body, () => true);
-      if (body.method === "eth_getBlockByNumber") recent.add(answer);
-      return answer;
-    }
+  const logs = new LogConfirmation(
+    (filter) => ask({ method: "eth_getLogs", params: [filter] }, () => true),
+    registries,
+  );
 
+  /** The logs of a range, if they are the same when they are asked for in another way. */
+  const requestRange = async (body: Request, filter: LogFilter) => {
+    for (let attempt = 1; attempt <= CONFIRM_ATTEMPTS; attempt++) {
+      const asked = ask(body, () => true);
+      if (await logs.bearsOutRange(filter, asked)) return asked;
+      await sleep(UNKNOWN_BLOCK_WAIT_MS);
+    }
+    throw new ContradictionError(filter);
+  };
+
+  /** Whether a block's logs are the same when they are asked for by its number. Throws where that is not its any more. */
+  const isBorneOut = async (hash: Hash, answer: unknown, isLastAttempt: boolean): Promise<boolean> => {
+    const number = recent.numberOf(hash);
+    if (number === undefined || (await logs.bearsOutBlock(number, answer))) return true;
+    const block = await ask({ method: "eth_getBlockByNumber", params: [number, false] }, () => true);
+    const isThere = typeof block === "object" && block !== null && "hash" in block && block.hash === hash;
+    if (isThere || (block === null && !isLastAttempt)) return false;
+    throw new OrphanedBlockError(hash);
+  };
+
+  /** What logs are asked for, where they have to be borne out. */
+  const filterToConfirm = (body: Request) =>
+    body.method === "eth_getLogs" && registries.length > 0 ? filterOf(body) : undefined;
+
+  const requestByHash = async (body: Request, hash: Hash) => {
+    const filter = filterToConfirm(body);
     for (let attempt = 1; ; attempt++) {
+      const isLast = attempt === UNKNOWN_BLOCK_ATTEMPTS;
       try {
         // Ponder asks for headers to find where a fork begins. Of a fork that is gone by then the nodes
         // know nothing, and Ponder would lose track of what it has to undo.
         const answer = (await ask(body, (block) => block !== null)) ?? recent.find(body) ?? null;
-        if (answer !== null || attempt === UNKNOWN_BLOCK_ATTEMPTS) return answer;
+        const isTaken = answer !== null && (!filter || (await isBorneOut(hash, answer, isLast)));
+        if (isTaken || (answer === null && isLast)) return answer;
+        if (filter && isLast) throw new ContradictionError(filter);
       } catch (error) {
         if (!isUnknownBlock(error)) throw error;
-        if (attempt === UNKNOWN_BLOCK_ATTEMPTS) throw new OrphanedBlockError(hash, error);
+        if (isLast) throw new OrphanedBlockError(hash, error);
       }
       await sleep(UNKNOWN_BLOCK_WAIT_MS);
     }
+  };
+
+  /** A block that another node has named already. Without it, Ponder lets go of all that it fetched with it. */
+  const requestByNumber = async (body: Request) => {
+    for (let attempt = 1; ; attempt++) {
+      const block = await ask(body, (answer) => answer !== null);
+      recent.add(block);
+      if (block !== null || attempt === UNKNOWN_BLOCK_ATTEMPTS) return block;
+      await sleep(UNKNOWN_BLOCK_WAIT_MS);
+    }
+  };
+
+  const request = async (body: Request) => {
+    const hash = blockHashOf(body);
+    if (hash !== undefined) return requestByHash(body, hash);
+    const filter = filterToConfirm(body);
+    if (filter) return requestRange(body, filter);
+    return body.method === "eth_getBlockByNumber" ? requestByNumber(body) : ask(body, () => true);
   };
 
   return custom({ request });

@@ -16,7 +16,10 @@ export const plan = readPlan();
 
 /** Shared by Ponder and the handlers: what one learns of an endpoint, the other need not. */
 export const transports = new Map(
-  plan.chains.map(({ chainId, rpcUrls }) => [chainId, createChainTransport(chainId, rpcUrls)]),
+  plan.chains.map(({ chainId, rpcUrls, v1, v2 }) => {
+    const registries = [v1, v2].flatMap((registry) => registry?.address ?? []);
+    return [chainId, createChainTransport(chainId, rpcUrls, registries)];
+  }),
 );
 
 const clients = new Map([...transports].map(([chainId, transport]) => [chainId, createClient({ transport })]));

@@ -1,10 +1,14 @@
 import { inspect } from "node:util";
-import { createClient } from "viem";
+import { createClient, toEventSelector } from "viem";
 import { getChainId } from "viem/actions";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { createChainTransport } from "../indexer/chain-transport.ts";
+import type { LogFilter } from "../indexer/confirm-logs.ts";
+import { networks } from "../registry/networks.ts";
+import { encodeV1 } from "../sandbox/calls.ts";
 import type { LocalChain } from "../sandbox/chain.ts";
 import { startRpcProxy } from "./support/rpc-proxy.ts";
+import { askNode } from "./support/rpc-relay.ts";
 import { createChain, launchChain } from "./support/setup.ts";
 
 const UNKNOWN = `0x${"ab".repeat(32)}` as const;
@@ -63,6 +67,95 @@ describe("createChainTransport() with several endpoints", () => {
 
     const { request: onlyWrong } = clientOf(wrong.url);
     await expect(onlyWrong({ method: "eth_blockNumber" })).rejects.toThrow(/is on chain 10, not on chain 8453/);
+  });
+});
+
+describe("createChainTransport() over an endpoint that fails for a moment", () => {
+  test("asks again which chain it is on, whatever the first answer was", async () => {
+    const proxy = await startRpcProxy(chain.url);
+    const { request } = clientOf(proxy.url);
+    for (const failure of [
+      { error: { code: -32005, message: "Too many requests" } },
+      { result: null },
+      { status: 200 },
+      { status: 429 },
+    ]) {
+      proxy.intercept = ({ method }) => (method === "eth_chainId" ? failure : undefined);
+      await expect(request({ method: "eth_blockNumber" })).rejects.not.toThrow(/is on chain/);
+      proxy.intercept = () => undefined;
+      expect(await request({ method: "eth_blockNumber" })).toBe("0x0");
+      // Only what was out of reach is asked again: so it is, for the next kind of failure.
+      proxy.intercept = () => ({ status: 503 });
+      await expect(request({ method: "eth_blockNumber" })).rejects.toThrow();
+    }
+  });
+
+  test("takes an empty answer for none", async () => {
+    const { first, request } = await createEndpoints();
+    await request({ method: "eth_blockNumber" });
+    first.intercept = () => ({ status: 200 });
+    expect(await request({ method: "eth_blockNumber" })).toBe("0x0");
+  });
+
+  test("waits a little for a block that is not there by its number", async () => {
+    const proxy = await startRpcProxy(chain.url);
+    const { request } = clientOf(proxy.url);
+    let asked = 0;
+    proxy.intercept = ({ method }) => (method === "eth_getBlockByNumber" && ++asked < 3 ? { result: null } : undefined);
+    expect(await request({ method: "eth_getBlockByNumber", params: ["0x0", false] })).toMatchObject({ number: "0x0" });
+  });
+});
+
+describe("createChainTransport() given some of the registries' logs", () => {
+  /** A chain with four logs of one kind in its newest block, over an RPC that leaves some out, as often as it is told. */
+  const createLogs = async () => {
+    const chain = await createChain(8453);
+    const { v1, v2 } = networks.get(8453) ?? {};
+    const [vault, ...others] = chain.accounts;
+    if (!v1 || !v2 || !vault) throw new Error("The chain lacks registries or wallets.");
+    for (const delegate of others.slice(0, 4)) {
+      const data = encodeV1("delegateForAll", [delegate, true]);
+      await chain.client.sendTransaction({ account: vault, chain: null, to: v1.address, data, gasPrice: 0n });
+    }
+    await chain.client.mine({ blocks: 1 });
+
+    const proxy = await startRpcProxy(chain.url);
+    const transport = createChainTransport(8453, [proxy.url], [v1.address, v2.address])({ retryCount: 0 });
+    const request: (body: { method: string; params: unknown[] }) => Promise<unknown> = transport.request;
+    const leaveOut = (keep: number, times: number, isMeant = (filter: LogFilter) => filter !== undefined) => {
+      let told = 0;
+      proxy.intercept = async ({ method, params }) => {
+        if (method !== "eth_getLogs" || !isMeant(params[0] as LogFilter) || ++told > times) return undefined;
+        const answer = await askNode(chain.url, { method, params });
+        return "result" in answer && Array.isArray(answer.result) ? { result: answer.result.slice(0, keep) } : answer;
+      };
+    };
+    const block = await chain.client.getBlock();
+    const topics = [toEventSelector("DelegateForAll(address,address,bool)")];
+    const range = { address: v1.address, topics, fromBlock: "0x0", toBlock: "0x1" };
+    const askRange = () => request({ method: "eth_getLogs", params: [range] });
+    const askBlock = async () => {
+      await request({ method: "eth_getBlockByNumber", params: ["latest", true] });
+      return request({ method: "eth_getLogs", params: [{ blockHash: block.hash }] });
+    };
+    return { askRange, askBlock, leaveOut };
+  };
+
+  test.each([0, 3])(
+    "has all of them in the end, of a range and of a block, when it is told %i of four",
+    async (keep) => {
+      const { askRange, askBlock, leaveOut } = await createLogs();
+      for (const ask of [askRange, askBlock]) {
+        leaveOut(keep, 1);
+        expect(await ask()).toHaveLength(4);
+      }
+    },
+  );
+
+  test("fails while they contradict each other, in a way that Ponder repeats", async () => {
+    const { askRange, askBlock, leaveOut } = await createLogs();
+    leaveOut(3, 100, ({ topics, blockHash }) => topics !== undefined || blockHash !== undefined);
+    for (const ask of [askRange, askBlock]) await expect(ask()).rejects.toThrow(/differ when they are asked for twice/);
   });
 });
 

@@ -233,7 +233,7 @@ export const listOf = (rows: readonly Listed[]): string =>
     .join("\n");
 
 /** The answers to checks that follow from a state, by the rules of the registries. */
-export const checksOfState = (state: State): ((question: Question) => string) => {
+const checksOfState = (state: State): ((question: Question) => string) => {
   const v1 = new Set(state.v1.map((row) => keyV1(row)));
   const v2 = new Map(state.v2.map((row) => [keyV2(row), row.amount]));
 

@@ -71,8 +71,11 @@ export class RandomChain {
 
   /** Mines empty blocks up to a number, quickly: they cannot be taken back. */
   async mineUpTo(number: bigint): Promise<void> {
-    const { client } = this.local;
-    while ((await client.getBlockNumber()) < number) await client.mine({ blocks: 1 });
+    const { client, url } = this.local;
+    const missing = Number(number - (await client.getBlockNumber()));
+    // One call each: hardhat_mine leaves out the parents' hashes. But all of them in one request.
+    const calls = Array.from({ length: missing }, (_, id) => ({ jsonrpc: "2.0", id, method: "evm_mine", params: [] }));
+    await fetch(url, { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(calls) });
   }
 
   /** The names of the registries' events in the newest blocks. */

@@ -10,7 +10,7 @@ export type RpcResponse =
   | { hangsUp: true };
 
 /** Answers a request in the node's place, or holds it up, or lets it pass by answering nothing. */
-export type Interceptor = (request: RpcRequest) => Promise<RpcResponse | undefined> | RpcResponse | undefined;
+type Interceptor = (request: RpcRequest) => Promise<RpcResponse | undefined> | RpcResponse | undefined;
 
 /** What a node says. */
 export const askNode = async (target: string, request: Omit<RpcRequest, "id">): Promise<RpcResponse> => {
