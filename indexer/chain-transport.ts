@@ -245,6 +245,7 @@ class RecentBlocks {
 const isUnknownBlock = (error: unknown): boolean => {
   if (!(error instanceof Error)) return false;
   if (error instanceof MethodNotFoundRpcError || error instanceof MethodNotSupportedRpcError) return false;
+  if (error instanceof BehindError) return true;
   // viem keeps what the node said in `details`; its message repeats the request.
   const said = error instanceof BaseError ? error.details : error.message;
   return /unknown block|not currently canonical|(block|header|hash|resource).*(not|cannot be) found/i.test(said);
@@ -395,9 +396,9 @@ export const createChainTransport = (
         const answer = await askForBlock(body, hash);
         if (answer !== null || attempt === UNKNOWN_BLOCK_ATTEMPTS) return answer;
       } catch (error) {
-        const isEarly = error instanceof MissingLogsError || error instanceof BehindError;
-        if (isEarly ? attempt === UNKNOWN_BLOCK_ATTEMPTS : !isUnknownBlock(error)) throw error;
-        if (attempt === UNKNOWN_BLOCK_ATTEMPTS) throw new OrphanedBlockError(hash, error);
+        const isLast = attempt === UNKNOWN_BLOCK_ATTEMPTS;
+        if (error instanceof MissingLogsError ? isLast : !isUnknownBlock(error)) throw error;
+        if (isLast) throw new OrphanedBlockError(hash, error);
       }
       await sleep(UNKNOWN_BLOCK_WAIT_MS);
     }

@@ -94,7 +94,7 @@ export class Simulation {
       await this.#checkpoint({ isLast: true });
       this.#reader.stop();
       await reading;
-      this.#refuseDifferences(this.#reader.differences);
+      this.#settleReader();
       this.#doing = "indexing from scratch";
       await this.#compareFromScratch();
       return this.#tally();
@@ -211,7 +211,7 @@ export class Simulation {
   async #checkpoint({ isLast }: { isLast: boolean }) {
     this.#deployment.setCalm(true);
     // Before anything else: a re-index that comes in between would have it begin again.
-    if (isLast) await this.#deployment.untilReindexed();
+    if (isLast) await inTime(this.#deployment.untilReindexed());
     for (const chain of this.#chains) {
       const everything = questionsOf(chain.world);
       const sample = everything.filter(() => this.#random.chance(SAMPLED_CHECKS / everything.length));
@@ -230,7 +230,7 @@ export class Simulation {
       if (isLast) await this.#compareToldDigests(chain);
       this.#counts.pastBlocks += blocksBack.length;
     }
-    this.#reader.settle();
+    this.#settleReader();
     this.#counts.checkpoints++;
     this.#deployment.setCalm(isLast);
   }
@@ -254,7 +254,7 @@ export class Simulation {
 
   async #compareToldDigests(chain: RandomChain) {
     const { url } = this.#deployment.api;
-    await until("the API tells the digests", async () => (await chain.compareToldDigests(url)) !== null, 60);
+    await inTime(until("the API tells the digests", async () => (await chain.compareToldDigests(url)) !== null));
     this.#refuseDifferences((await chain.compareToldDigests(url)) ?? []);
   }
 
@@ -271,7 +271,7 @@ export class Simulation {
     const scratch = new pg.Pool({ connectionString: scratchUrl.href });
     const indexer = await startIndexerProcess({ databaseUrl: scratchUrl.href, chains });
     try {
-      for (const chain of chains) await untilIndexed(scratch, chain);
+      for (const chain of chains) await inTime(untilIndexed(scratch, chain));
       const [expected, actual] = [
         await dumpTables(scratchUrl.href, "registry"),
         await dumpTables(databaseUrl, "registry"),
@@ -286,6 +286,11 @@ export class Simulation {
       await indexer.stop();
       await scratch.end();
     }
+  }
+
+  #settleReader() {
+    this.#reader.settle();
+    this.#refuseDifferences(this.#reader.differences);
   }
 
   #refuseDifferences(lines: readonly string[]) {
@@ -330,6 +335,12 @@ export class Simulation {
     );
   }
 }
+
+/** What never comes about is not as it should be either. */
+const inTime = (waiting: Promise<void>): Promise<void> =>
+  waiting.catch((error: Error) => {
+    throw new DifferenceError([error.message]);
+  });
 
 const without = (rows: readonly string[] = [], others: readonly string[] = []): string[] => {
   const known = new Set(others);

@@ -15,7 +15,10 @@ const OPS_PER = { reorg: 45, kill: 175, postgres: 350, reindex: 700, checkpoint:
 const KILLS = ["kill indexer", "kill Ponder", "kill API"] as const;
 const POSTGRES = ["stop Postgres", "crash Postgres"] as const;
 
-/** What happens in a run, in its order: all of it is drawn from the seed. */
+/**
+ * What happens in a run, in its order: all of it is drawn from the seed, as are the operations, the reorgs' depths and
+ * which calls of the RPC fail. How long each thing takes is not: two runs of a seed are alike, but not the same.
+ */
 export const drawScript = (seed: number, ops: number): readonly Cue[] => {
   const random = drawFor(seed, "script");
   const several = (opsPer: number, draw: (index: number) => Incident): Cue[] =>
