@@ -1,3 +1,5 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { parseArgs } from "node:util";
@@ -22,7 +24,6 @@ import { judgeMemory, type Sample, sortErrors, type Window } from "./verdict.ts"
 // npm run soak -- --minutes 10: the service at half of what it can do, while its parts fail one after the other. Every
 // answer is compared with what the chain says. docs/reliability.md has the newest figures.
 
-const DATA = join(import.meta.dirname, "../.data/soak");
 const CHAINS = [1, 137];
 const OTHER_CHAIN = 137;
 const CONNECTIONS = 32;
@@ -94,7 +95,8 @@ await runUntilStopped(async (signal) => {
     console.error(`${String(Math.round((Date.now() - startedAt) / 1000)).padStart(5)} s  ${message}`);
 
   log("Starting Postgres, two chains, an indexer and two APIs");
-  const service = await Service.start({ directory: DATA, chainIds: CHAINS, apis: 2, maxLagSeconds: MAX_LAG_SECONDS });
+  const directory = await mkdtemp(join(tmpdir(), "delegation-registry-soak-"));
+  const service = await Service.start({ directory, chainIds: CHAINS, apis: 2, maxLagSeconds: MAX_LAG_SECONDS });
   try {
     const load = { ports: service.ports, counters: service.counters, connections: CONNECTIONS };
     const capacity = await measureCapacity(load);
@@ -131,6 +133,7 @@ await runUntilStopped(async (signal) => {
     console.log("All of it holds: no wrong answer, no error but while a part was down, and memory is flat.");
   } finally {
     await service.stop();
+    await rm(directory, { recursive: true, force: true });
   }
 });
 

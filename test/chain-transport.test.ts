@@ -1,5 +1,5 @@
 import { inspect } from "node:util";
-import { type Address, createClient, type Hash, toEventSelector, zeroHash } from "viem";
+import { type Address, createClient, type Hash, type Log, numberToHex, toEventSelector, zeroHash } from "viem";
 import { getChainId } from "viem/actions";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { createChainTransport } from "../indexer/chain-transport.ts";
@@ -230,6 +230,14 @@ describe("createChainTransport() asked for the logs of a block", () => {
     await client.mine({ blocks: 1 });
     return (await client.getBlock()).hash;
   };
+  /** A log as nodes tell it. */
+  const tell = ({ address, topics, blockHash, blockNumber, logIndex }: Log<bigint, number, false>) => ({
+    address,
+    topics,
+    blockHash,
+    blockNumber: numberToHex(blockNumber),
+    logIndex: numberToHex(logIndex),
+  });
   const askForLogs = (request: ReturnType<typeof clientOf>["request"], hash: Hash) =>
     request({ method: "eth_getLogs", params: [{ blockHash: hash }] });
 
@@ -243,15 +251,20 @@ describe("createChainTransport() asked for the logs of a block", () => {
   test("does without some that no node has only if the receipts have no more either", async () => {
     const { first, second, request } = await createEndpoints();
     const hash = await mineLogs();
-    const receipts = (await request({ method: "eth_getBlockReceipts", params: [hash] })) as { logs: unknown[] }[];
-    const withholdSome = ({ method }: { method: string }) =>
-      method === "eth_getLogs" ? { result: receipts[0]?.logs } : undefined;
+    // This node has no such method; others do.
+    const logs = await chain.client.getLogs({ blockHash: hash });
+    const withReceipts =
+      (answers: Record<string, unknown>) =>
+      ({ method }: { method: string }) => {
+        if (method === "eth_getBlockReceipts") return { result: logs.map((log) => ({ logs: [tell(log)] })) };
+        return method in answers ? { result: answers[method] } : undefined;
+      };
+    const withholdSome = withReceipts({ eth_getLogs: logs.slice(0, 1).map(tell) });
     for (const endpoint of [first, second]) endpoint.intercept = withholdSome;
     await expect(askForLogs(request, hash)).rejects.toThrow(/No node has all logs of block/);
 
     // As on chains whose filters have more in them than logs.
-    const fill = ({ method }: { method: string }) =>
-      method === "eth_getBlockByHash" ? { result: { hash, logsBloom: FULLER_BLOOM } } : undefined;
+    const fill = withReceipts({ eth_getBlockByHash: { hash, logsBloom: FULLER_BLOOM } });
     for (const endpoint of [first, second]) endpoint.intercept = fill;
     expect(await askForLogs(request, hash)).toHaveLength(2);
   });
