@@ -7,7 +7,7 @@ const TOP_CONTRACTS = 20;
 /** What happened on a chain from a day on: for a day, or for the week that begins with it (Monday). */
 export type Activity = { start: string; chainId: number; type: string; made: number; changed: number; revoked: number };
 
-export type ContractActivity = { chainId: number; contract: string; delegations: number; made: number };
+type ContractActivity = { chainId: number; contract: string; delegations: number; made: number };
 
 export type InsightRows = {
   days: Activity[];

@@ -1,0 +1,57 @@
+import type { Activity } from "./data.ts";
+
+type Series = { name: string; made: number[]; revoked: number[]; total: number };
+
+/** What happened in each of some periods, without gaps, one series for each group. */
+export type Timeline = { starts: string[]; series: Series[] };
+
+const DAY_MS = 86_400_000;
+export const RECENT_DAYS = 90;
+/** More groups than this are put together as one. */
+const MOST_SERIES = 6;
+const OTHERS = "All others";
+
+const dayOf = (time: number): string => new Date(time).toISOString().slice(0, 10);
+const timeOf = (start: string): number => Date.parse(`${start}T00:00:00Z`);
+
+/** The starts of periods of so many days, from one on until now. */
+const startsFrom = (first: number, days: number): string[] => {
+  const starts: string[] = [];
+  for (let time = first; time <= Date.now(); time += days * DAY_MS) starts.push(dayOf(time));
+  return starts;
+};
+
+export const recentDays = (): string[] => startsFrom(timeOf(dayOf(Date.now() - (RECENT_DAYS - 1) * DAY_MS)), 1);
+
+/** All weeks since the first in which something happened. */
+export const allWeeks = (weeks: readonly Activity[]): string[] => {
+  const times = weeks.map(({ start }) => timeOf(start));
+  return times.length > 0 ? startsFrom(Math.min(...times), 7) : [];
+};
+
+/** Sorts activity into periods and groups, the largest groups first. */
+export const drawTimeline = (
+  activity: readonly Activity[],
+  starts: string[],
+  nameOf: (activity: Activity) => string,
+): Timeline => {
+  const places = new Map(starts.map((start, place) => [start, place]));
+  const totals = new Map<string, number>();
+  for (const one of activity) totals.set(nameOf(one), (totals.get(nameOf(one)) ?? 0) + one.made + one.revoked);
+  const names = [...totals.keys()].sort((a, b) => (totals.get(b) ?? 0) - (totals.get(a) ?? 0));
+  const own = new Set(names.length > MOST_SERIES ? names.slice(0, MOST_SERIES - 1) : names);
+
+  const series = new Map<string, Series>();
+  for (const one of activity) {
+    const place = places.get(one.start);
+    if (place === undefined) continue;
+    const name = own.has(nameOf(one)) ? nameOf(one) : OTHERS;
+    const found = series.get(name) ?? { name, made: starts.map(() => 0), revoked: starts.map(() => 0), total: 0 };
+    found.made[place] = (found.made[place] ?? 0) + one.made;
+    found.revoked[place] = (found.revoked[place] ?? 0) + one.revoked;
+    found.total += one.made + one.revoked;
+    series.set(name, found);
+  }
+  const rank = ({ name, total }: Series) => (name === OTHERS ? -1 : total);
+  return { starts, series: [...series.values()].sort((a, b) => rank(b) - rank(a)) };
+};
