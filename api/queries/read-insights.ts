@@ -57,12 +57,14 @@ export const readInsights = async (database: Database): Promise<InsightRows> => 
   return {
     days: of("day").map(readActivity),
     weeks: of("week").map(readActivity),
-    contracts: of("contract").map(([, contract, chainId, , delegations, made]) => ({
-      contract: String(contract),
-      chainId: Number(chainId),
-      delegations: Number(delegations),
-      made: Number(made),
-    })),
+    contracts: of("contract")
+      .map(([, contract, chainId, , delegations, made]) => ({
+        contract: String(contract),
+        chainId: Number(chainId),
+        delegations: Number(delegations),
+        made: Number(made),
+      }))
+      .toSorted((a, b) => b.delegations - a.delegations || b.made - a.made),
     summedChains: of("chain").map(([, , chainId]) => Number(chainId)),
   };
 };
