@@ -4,7 +4,7 @@ import { ContractsSection } from "./contracts.tsx";
 import type { Counts, InsightsData, NetworksData } from "./data.ts";
 import { NetworksSection } from "./networks.tsx";
 import { useLatest } from "./use-latest.ts";
-import { ago, count } from "./words.ts";
+import { ago, count, time } from "./words.ts";
 
 const REFRESH_SECONDS = 60;
 /** Older than the service lets them become while all is well. */
@@ -20,7 +20,7 @@ export const Insights = () => {
         <h1>How delegations are used</h1>
         <p class="quiet">
           What is delegated and revoked in both registries, on every network that is indexed here
-          {data ? `. Counted ${ago(data.readAt)}.` : "."}
+          {data ? `. Counted at ${time(data.readAt)}.` : "."}
         </p>
       </div>
       {data === null && newest === null && <Loading />}

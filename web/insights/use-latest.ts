@@ -1,4 +1,4 @@
-import { useEffect, useState } from "preact/hooks";
+import { useCallback, useEffect, useState } from "preact/hooks";
 import { type Answer, ask } from "../shared/ask.ts";
 
 /** What a page shows of an answer that it asks for again and again: the last good one, and what came after it. */
@@ -10,7 +10,8 @@ const NOTHING = { value: null, ageSeconds: 0, newest: null };
 export const useLatest = <Value>(path: string, seconds: number): Latest<Value> & { again: () => void } => {
   const [latest, setLatest] = useState<Latest<Value>>(NOTHING);
   const [times, setTimes] = useState(0);
-  const again = () => setTimes((times) => times + 1);
+  // Always the same: what waits to call it would start anew with another.
+  const again = useCallback(() => setTimes((times) => times + 1), []);
   useEffect(() => {
     const asking = new AbortController();
     void ask<Value>(path, { signal: asking.signal }).then((newest) => {

@@ -10,6 +10,11 @@ export const shortCount = (number: number): string => COMPACT.format(number);
 /** A day, as 2026-11-15 is told. */
 export const day = (start: string): string => DATE.format(new Date(`${start}T00:00:00Z`));
 
+const TIME = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", timeZone: "UTC" });
+
+/** A moment of today. */
+export const time = (timestamp: number): string => `${TIME.format(timestamp * 1000)} UTC`;
+
 const UNITS = [
   [86_400, "day"],
   [3_600, "hour"],
