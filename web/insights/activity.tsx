@@ -1,7 +1,7 @@
 import { useCallback, useMemo, useState } from "preact/hooks";
 import { BarChart, type Colors, SERIES } from "./chart.tsx";
 import type { Activity, DelegationType, InsightsData } from "./data.ts";
-import { allWeeks, drawTimeline, RECENT_DAYS, recentDays, type Timeline } from "./periods.ts";
+import { allWeeks, drawTimeline, periodName, RECENT_DAYS, recentDays, type Timeline } from "./periods.ts";
 import { TableFrame } from "./table-frame.tsx";
 import { count, day, shortCount } from "./words.ts";
 
@@ -28,11 +28,11 @@ export const ActivitySection = ({ data }: { data: InsightsData }) => {
     const names = new Map(data.networks.map(({ chainId, name }) => [chainId, name]));
     const nameOf = ({ chainId, type }: Activity) =>
       group === "type" ? TYPE_NAMES[type] : (names.get(chainId) ?? `Chain ${chainId}`);
-    const starts = span === "days" ? recentDays() : allWeeks(data.weeks);
-    return drawTimeline(data[span], starts, nameOf);
+    const periods = span === "days" ? recentDays() : allWeeks(data.weeks);
+    return drawTimeline(data[span], periods, nameOf);
   }, [data, span, group]);
   const draw = useCallback((colors: Colors, font: string) => configure(timeline, colors, font), [timeline]);
-  const period = span === "days" ? "day" : "week";
+  const period = periodName(timeline.days);
   const [made, revoked] = [sum(timeline, "made"), sum(timeline, "revoked")];
 
   return (
@@ -107,7 +107,7 @@ const TimelineTable = ({ timeline: { starts, series }, period }: { timeline: Tim
           <caption class="unseen">Delegations made and revoked in each {period}</caption>
           <thead>
             <tr>
-              <th scope="col">{period === "day" ? "Day" : "Week of"}</th>
+              <th scope="col">{period === "day" ? "Day" : "From week"}</th>
               {series.map(({ name }) => (
                 <th key={name} scope="col" class="number">
                   {name}
@@ -164,7 +164,7 @@ const configure = ({ starts, series }: Timeline, colors: Colors, font: string) =
         },
         y: {
           stacked: true,
-          grid: { color: colors.line },
+          grid: { color: ({ tick }: { tick?: { value: number } }) => (tick?.value === 0 ? colors.quiet : colors.line) },
           border: { display: false },
           ticks: { ...ticks, precision: 0, callback: (value: string | number) => shortCount(Math.abs(Number(value))) },
         },

@@ -9,7 +9,11 @@ type ContractsProps = { data: InsightsData; networks: readonly NetworkState[] };
 
 /** The contracts that most delegations are for. */
 export const ContractsSection = ({ data: { contracts }, networks }: ContractsProps) => {
-  const draw = useCallback((colors: Colors, font: string) => configure(contracts, colors, font), [contracts]);
+  const isNarrow = matchMedia(NARROW).matches;
+  const draw = useCallback(
+    (colors: Colors, font: string) => configure(contracts, isNarrow, colors, font),
+    [contracts, isNarrow],
+  );
   const [first] = contracts;
   return (
     <section class="card panel" aria-labelledby="contracts">
@@ -22,7 +26,7 @@ export const ContractsSection = ({ data: { contracts }, networks }: ContractsPro
         <figure>
           <BarChart
             label={`Active delegations for the ${contracts.length} contracts that have most: from ${count(first.delegations)} for ${first.contract} on ${first.network} to ${count(contracts.at(-1)?.delegations ?? 0)}. The table below has the numbers.`}
-            height={3 + contracts.length * 1.75}
+            height={3 + contracts.length * (isNarrow ? 2.5 : 1.75)}
             draw={draw}
           />
           <figcaption>
@@ -71,12 +75,17 @@ const linkOf = ({ chainId, contract }: Contract, networks: readonly NetworkState
   return explorer ? `${explorer}/address/${contract}` : undefined;
 };
 
-const configure = (contracts: readonly Contract[], colors: Colors, font: string) => {
+/** Too narrow for an address and a network side by side. */
+const NARROW = "(width < 40rem)";
+
+const configure = (contracts: readonly Contract[], isNarrow: boolean, colors: Colors, font: string) => {
   const ticks = { color: colors.quiet, font: { family: font, size: 12 } };
   return {
     type: "bar" as const,
     data: {
-      labels: contracts.map(({ contract, network }) => `${shorten(contract)} · ${network}`),
+      labels: contracts.map(({ contract, network }) =>
+        isNarrow ? [shorten(contract), network] : `${shorten(contract)} · ${network}`,
+      ),
       datasets: [
         {
           label: "Active delegations",

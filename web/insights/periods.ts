@@ -2,8 +2,11 @@ import type { Activity } from "./data.ts";
 
 type Series = { name: string; made: number[]; revoked: number[]; total: number };
 
+/** Periods of so many days each, from one on until now. */
+type Periods = { starts: string[]; days: number };
+
 /** What happened in each of some periods, without gaps, one series for each group. */
-export type Timeline = { starts: string[]; series: Series[] };
+export type Timeline = Periods & { series: Series[] };
 
 const DAY_MS = 86_400_000;
 export const RECENT_DAYS = 90;
@@ -14,28 +17,37 @@ const OTHERS = "All others";
 const dayOf = (time: number): string => new Date(time).toISOString().slice(0, 10);
 const timeOf = (start: string): number => Date.parse(`${start}T00:00:00Z`);
 
-/** The starts of periods of so many days, from one on until now. */
-const startsFrom = (first: number, days: number): string[] => {
+const periodsFrom = (first: number, days: number): Periods => {
   const starts: string[] = [];
   for (let time = first; time <= Date.now(); time += days * DAY_MS) starts.push(dayOf(time));
-  return starts;
+  return { starts, days };
 };
 
-export const recentDays = (): string[] => startsFrom(timeOf(dayOf(Date.now() - (RECENT_DAYS - 1) * DAY_MS)), 1);
+export const recentDays = (): Periods => periodsFrom(timeOf(dayOf(Date.now() - (RECENT_DAYS - 1) * DAY_MS)), 1);
 
-/** All weeks since the first in which something happened. */
-export const allWeeks = (weeks: readonly Activity[]): string[] => {
-  const times = weeks.map(({ start }) => timeOf(start));
-  return times.length > 0 ? startsFrom(Math.min(...times), 7) : [];
+/** More bars than this could not be told apart. */
+const MOST_PERIODS = 104;
+
+/** All weeks since the first in which something happened, several together where they are very many. */
+export const allWeeks = (activity: readonly Activity[]): Periods => {
+  const first = activity.reduce((first, { start }) => Math.min(first, timeOf(start)), Date.now());
+  const weeks = (Date.now() - first) / (7 * DAY_MS);
+  return periodsFrom(first, 7 * Math.max(1, Math.ceil(weeks / MOST_PERIODS)));
+};
+
+/** What a period is called. */
+export const periodName = (days: number): string => {
+  if (days === 1) return "day";
+  return days === 7 ? "week" : `${days / 7} weeks`;
 };
 
 /** Sorts activity into periods and groups, the largest groups first. */
 export const drawTimeline = (
   activity: readonly Activity[],
-  starts: string[],
+  { starts, days }: Periods,
   nameOf: (activity: Activity) => string,
 ): Timeline => {
-  const places = new Map(starts.map((start, place) => [start, place]));
+  const first = timeOf(starts[0] ?? "");
   const totals = new Map<string, number>();
   for (const one of activity) totals.set(nameOf(one), (totals.get(nameOf(one)) ?? 0) + one.made + one.revoked);
   const names = [...totals.keys()].sort((a, b) => (totals.get(b) ?? 0) - (totals.get(a) ?? 0));
@@ -43,8 +55,8 @@ export const drawTimeline = (
 
   const series = new Map<string, Series>();
   for (const one of activity) {
-    const place = places.get(one.start);
-    if (place === undefined) continue;
+    const place = Math.floor((timeOf(one.start) - first) / (days * DAY_MS));
+    if (starts[place] === undefined) continue;
     const name = own.has(nameOf(one)) ? nameOf(one) : OTHERS;
     const found = series.get(name) ?? { name, made: starts.map(() => 0), revoked: starts.map(() => 0), total: 0 };
     found.made[place] = (found.made[place] ?? 0) + one.made;
@@ -53,5 +65,5 @@ export const drawTimeline = (
     series.set(name, found);
   }
   const rank = ({ name, total }: Series) => (name === OTHERS ? -1 : total);
-  return { starts, series: [...series.values()].sort((a, b) => rank(b) - rank(a)) };
+  return { starts, days, series: [...series.values()].sort((a, b) => rank(b) - rank(a)) };
 };
