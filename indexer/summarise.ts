@@ -5,7 +5,7 @@ import { blockOf } from "./checkpoint.ts";
 type Queries = Pick<pg.Client, "query">;
 
 /** Changes that are summed up in one statement: it is over before a reorg, which has to wait for it, minds. */
-const CHANGES_AT_ONCE = 20_000;
+const CHANGES_AT_ONCE = 5_000;
 /** The indexer has other things to do as well. */
 const LONGEST_MS = 1_000;
 
