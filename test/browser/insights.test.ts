@@ -79,7 +79,7 @@ describeInBrowser("insights", (open) => {
     for (const summary of await page.locator("details summary").all()) await summary.click();
     const contracts = page.getByRole("region", { name: "Most delegated contracts" }).locator("table tbody tr");
     expect(await contracts.first().textContent()).toContain(NFT);
-    expect(await page.getByRole("region", { name: "Activity in each day" }).locator("tbody tr").count()).toBe(1);
+    expect(await page.getByRole("region", { name: "Activity per day" }).locator("tbody tr").count()).toBe(1);
     await expectAccessible(page);
     const root = "document.documentElement";
     expect(await page.evaluate(`${root}.scrollWidth - ${root}.clientWidth`), "scrolls sideways").toBe(0);
@@ -106,7 +106,7 @@ describeInBrowser("insights", (open) => {
     );
     expect(await drawnSeries(page, 0)).toEqual(Array(6).fill(true));
     await page.locator("#activity").locator("xpath=ancestor::section").locator("summary").click();
-    expect(await page.getByRole("region", { name: "Activity in each week" }).locator("thead").textContent()).toContain(
+    expect(await page.getByRole("region", { name: "Activity per week" }).locator("thead").textContent()).toContain(
       "From week",
     );
   });

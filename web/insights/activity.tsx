@@ -49,7 +49,7 @@ export const ActivitySection = ({ data }: { data: InsightsData }) => {
       ) : (
         <figure>
           <BarChart
-            label={`Delegations made and revoked in each ${period}: ${count(made)} made and ${count(revoked)} revoked in all. The table below has the numbers.`}
+            label={`Delegations made and revoked per ${period}: ${count(made)} made and ${count(revoked)} revoked in all. The table below has the numbers.`}
             height={21}
             draw={draw}
           />
@@ -63,7 +63,7 @@ export const ActivitySection = ({ data }: { data: InsightsData }) => {
               ))}
             </ul>
             <p class="quiet">
-              {count(made)} made (upwards) and {count(revoked)} revoked (downwards), in each {period} (UTC).
+              {count(made)} made (upwards) and {count(revoked)} revoked (downwards), per {period} (UTC).
             </p>
           </figcaption>
           <TimelineTable timeline={timeline} period={period} />
@@ -102,9 +102,9 @@ const TimelineTable = ({ timeline: { starts, series }, period }: { timeline: Tim
   return (
     <details>
       <summary>Show as a table</summary>
-      <TableFrame label={`Activity in each ${period}`}>
+      <TableFrame label={`Activity per ${period}`}>
         <table>
-          <caption class="unseen">Delegations made and revoked in each {period}</caption>
+          <caption class="unseen">Delegations made and revoked per {period}</caption>
           <thead>
             <tr>
               <th scope="col">{period === "day" ? "Day" : "From week"}</th>

@@ -32,7 +32,6 @@ export const NetworksSection = ({ data, networks }: NetworksProps) => {
             <tr>
               <th scope="col">Network</th>
               <th scope="col">State</th>
-              <th scope="col">Newest block</th>
               <th scope="col" class="number">
                 Active
               </th>
@@ -42,6 +41,7 @@ export const NetworksSection = ({ data, networks }: NetworksProps) => {
               <th scope="col" class="number">
                 Revoked
               </th>
+              <th scope="col">Newest block</th>
             </tr>
           </thead>
           <tbody>
@@ -69,15 +69,6 @@ const NetworkRow = ({ network, counts, most }: NetworkRowProps) => {
           {share}
         </span>
       </td>
-      <td>
-        {indexedBlock ? (
-          <>
-            {count(indexedBlock.number)} <span class="quiet">· {ago(indexedBlock.timestamp)}</span>
-          </>
-        ) : (
-          <span class="quiet">none yet</span>
-        )}
-      </td>
       <td class="number">
         {counts ? (
           <span class="bar-cell">
@@ -90,6 +81,15 @@ const NetworkRow = ({ network, counts, most }: NetworkRowProps) => {
       </td>
       <td class="number">{counts ? count(counts.made) : "–"}</td>
       <td class="number">{counts ? count(counts.revoked) : "–"}</td>
+      <td>
+        {indexedBlock ? (
+          <>
+            {count(indexedBlock.number)} <span class="quiet">· {ago(indexedBlock.timestamp)}</span>
+          </>
+        ) : (
+          <span class="quiet">none yet</span>
+        )}
+      </td>
     </tr>
   );
 };
