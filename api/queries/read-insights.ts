@@ -7,7 +7,7 @@ const TOP_CONTRACTS = 20;
 /** What happened on a chain from a day on: for a day, or for the week that begins with it (Monday). */
 export type Activity = { start: string; chainId: number; type: string; made: number; changed: number; revoked: number };
 
-export type ContractActivity = { chainId: number; contract: string; delegations: number; made: number };
+type ContractActivity = { chainId: number; contract: string; delegations: number; made: number };
 
 export type InsightRows = {
   days: Activity[];
@@ -57,12 +57,14 @@ export const readInsights = async (database: Database): Promise<InsightRows> => 
   return {
     days: of("day").map(readActivity),
     weeks: of("week").map(readActivity),
-    contracts: of("contract").map(([, contract, chainId, , delegations, made]) => ({
-      contract: String(contract),
-      chainId: Number(chainId),
-      delegations: Number(delegations),
-      made: Number(made),
-    })),
+    contracts: of("contract")
+      .map(([, contract, chainId, , delegations, made]) => ({
+        contract: String(contract),
+        chainId: Number(chainId),
+        delegations: Number(delegations),
+        made: Number(made),
+      }))
+      .toSorted((a, b) => b.delegations - a.delegations || b.made - a.made),
     summedChains: of("chain").map(([, , chainId]) => Number(chainId)),
   };
 };

@@ -105,7 +105,7 @@ export const CHAINS: View = {
     seen_at: ["chain.seen_at", "When the chain was last looked at."],
     summed_block: [
       "summary.block",
-      "The block up to which its changes are summed up, for daily_activity and contracts; what came later they read from the log. Null until there are any sums.",
+      "The block up to which its changes are summed up, for daily_activity and contracts; what came later they read from the log. Null until all was summed up once.",
     ],
   },
   distinctOn: "chain.chain_id",
@@ -113,7 +113,7 @@ export const CHAINS: View = {
     join indexer.chain on chain.schema = index.schema
     left join indexer.shard on shard.name = index.shard and shard.schema = index.schema
     left join indexer.indexed_block block on block.shard = shard.name and block.chain_id = chain.chain_id
-    left join indexer.summary on summary.schema = shard.schema and summary.chain_id = chain.chain_id
+    left join indexer.summary on summary.schema = shard.schema and summary.chain_id = chain.chain_id and summary.complete
     order by chain.chain_id, block.timestamp desc nulls last, shard.name is null, index.started_at desc, index.shard`,
 };
 
@@ -143,7 +143,8 @@ const sums = (
       select chain.chain_id, ${all.map(([name]) => `summed.${name}`).join(", ")}
       from analytics.chains chain
       join indexer.shard on shard.name = chain.shard
-      join indexer.${table} summed on summed.schema = shard.schema and summed.chain_id = chain.chain_id`;
+      join indexer.${table} summed on summed.schema = shard.schema and summed.chain_id = chain.chain_id
+      where chain.summed_block is not null`;
 };
 
 export const VIEWS: readonly View[] = [

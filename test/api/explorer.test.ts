@@ -390,6 +390,24 @@ test("bad parameters are named, all at once", async () => {
   }
 });
 
+test("an index of an older version, which does not tell what was changed, is a 503 for history alone", async () => {
+  const url = await createSampleDatabase();
+  const database = await connect(url);
+  const { rows } = await database.query(
+    `select string_agg(attname, ', ') as columns from pg_attribute
+     where attrelid = 'registry.delegation_change'::regclass and attnum > 0 and attname <> 'was_active'`,
+  );
+  const schema = await servedSchema(database);
+  await database.query("drop view registry.delegation_change cascade");
+  await database.query(
+    `create view registry.delegation_change as select ${rows[0].columns} from ${schema}.delegation_change`,
+  );
+  const older = await startApi({ databaseUrl: url, env: FRESH_FOR_A_DAY });
+  const refused = await older.get(`/explorer/history/${VAULT}`);
+  expect([refused.status, await refused.json()]).toMatchObject([503, { type: "/docs#problem-not-indexed" }]);
+  expect((await older.get(`/explorer/delegations/${VAULT}?direction=in`)).status).toBe(200);
+});
+
 describe("a page costs the same for any wallet", () => {
   const CHANGES = 60_000;
   const FAMOUS = `0x${"fa".repeat(20)}`;

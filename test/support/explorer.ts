@@ -39,6 +39,9 @@ export type ExplorerNetwork = {
   progress: { startBlock: number; share: number } | null;
 };
 
+/** One that leads back to itself would have no end. */
+const MOST_PAGES = 1_000;
+
 /** All pages of a list, one after the other. */
 export const readAllPages = async <Content extends Page>(
   ask: (path: string) => Promise<unknown>,
@@ -48,6 +51,7 @@ export const readAllPages = async <Content extends Page>(
   for (let next: string | null = ""; next !== null; ) {
     const page = (await ask(next ? `${path}&cursor=${next}` : path)) as Content;
     pages.push(page);
+    if (pages.length > MOST_PAGES) throw new Error(`${path} goes on and on.`);
     next = page.next;
   }
   return pages;
