@@ -1,4 +1,4 @@
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { shorten } from "../shared/address.tsx";
 import { FailureNotice } from "../shared/notice.tsx";
 import { useAnswer } from "../shared/use-answer.ts";
@@ -249,7 +249,7 @@ const CheckResult = ({ question, networks, network }: ResultProps) => {
   }
   if (answer === null) return <div class="card verdict skeleton" aria-hidden="true" />;
   if (answer.kind !== "answered") return <FailureNotice failure={answer} again={again} />;
-  return <Verdict question={question} network={network} explanation={answer.value} />;
+  return <Verdict key={path} question={question} network={network} explanation={answer.value} />;
 };
 
 type VerdictProps = { question: Question; network: Network; explanation: Explanation };
@@ -258,8 +258,11 @@ const Verdict = ({ question, network, explanation }: VerdictProps) => {
   const { answer, grants, block } = explanation;
   const { registry, check } = question;
   const isYes = answer !== false && answer !== "0";
+  const shown = useRef<HTMLElement>(null);
+  // On a phone it is below the form.
+  useEffect(() => shown.current?.scrollIntoView({ block: "nearest" }), []);
   return (
-    <section class="card verdict" data-yes={isYes} aria-labelledby="verdict-title">
+    <section ref={shown} class="card verdict" data-yes={isYes} aria-labelledby="verdict-title">
       <div role="status">
         <h2 id="verdict-title">{typeof answer === "string" ? amountLabel(answer) : answer ? "Yes" : "No"}</h2>
         <p class="sentence">{sentence(question, network, explanation)}</p>
