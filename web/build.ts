@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { mkdir, mkdtemp, readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
+import { chmod, mkdir, mkdtemp, readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { basename, join, relative } from "node:path";
 import { pathToFileURL } from "node:url";
 import { promisify } from "node:util";
@@ -39,14 +39,18 @@ export const loadAssets = async (): Promise<Assets> => {
 
 /** Names what is built after what it is built from. Versions of packages are part of that. */
 const hashSources = async (): Promise<string> => {
-  const entries = await readdir(WEB, { recursive: true, withFileTypes: true });
-  const files = entries
-    .filter((entry) => entry.isFile())
-    .map(({ parentPath, name }) => relative(ROOT, join(parentPath, name)))
-    .filter((file) => !file.startsWith(relative(ROOT, DIST)) && !file.endsWith(".md"));
+  const folders = ["shared", ...PAGES.map(({ name }) => name)];
+  const found = await Promise.all(
+    folders.map(async (folder) => {
+      const entries = await readdir(join(WEB, folder), { recursive: true, withFileTypes: true });
+      return entries
+        .filter((entry) => entry.isFile())
+        .map(({ parentPath, name }) => relative(ROOT, join(parentPath, name)));
+    }),
+  );
+  const files = ["package.json", ...["build.ts", "pages.ts"].map((name) => `web/${name}`), ...found.flat()];
   const hash = createHash("sha256");
-  for (const file of [...files, "package.json"].sort())
-    hash.update(`${file}\0`).update(await readFile(join(ROOT, file)));
+  for (const file of files.sort()) hash.update(`${file}\0`).update(await readFile(join(ROOT, file)));
   return hash.digest("hex").slice(0, 16);
 };
 
@@ -57,6 +61,8 @@ const build = async (folder: string): Promise<string> => {
   try {
     const manifest = JSON.stringify(await bundle(draft), null, 2);
     await writeFile(join(draft, MANIFEST), manifest);
+    // Whoever runs it may be somebody else than who has built it, as in a container.
+    await chmod(draft, 0o755);
     await rename(draft, folder).catch((error) => {
       if (!["ENOTEMPTY", "EEXIST"].includes(error.code)) throw error;
     });
