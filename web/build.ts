@@ -6,7 +6,7 @@ import { promisify } from "node:util";
 import { brotliCompress, constants, gzip } from "node:zlib";
 import { PAGES, type PageName } from "./pages.ts";
 
-// What pages load, bundled for browsers: node --import tsx web/build.ts
+// What pages load, bundled for browsers: npm run build
 
 const WEB = import.meta.dirname;
 const ROOT = join(WEB, "..");
@@ -56,8 +56,7 @@ const hashSources = async (): Promise<string> => {
 
 /** Builds into a folder, which is there as a whole or not at all: other processes may be doing the same. */
 const build = async (folder: string): Promise<string> => {
-  await mkdir(DIST, { recursive: true });
-  const draft = await mkdtemp(join(DIST, DRAFT));
+  const draft = await makeDraft();
   try {
     const manifest = JSON.stringify(await bundle(draft), null, 2);
     await writeFile(join(draft, MANIFEST), manifest);
@@ -70,6 +69,16 @@ const build = async (folder: string): Promise<string> => {
     return await readFile(join(folder, MANIFEST), "utf8");
   } finally {
     await rm(draft, { recursive: true, force: true });
+  }
+};
+
+const makeDraft = async (): Promise<string> => {
+  try {
+    await mkdir(DIST, { recursive: true });
+    return await mkdtemp(join(DIST, DRAFT));
+  } catch (error) {
+    const message = "The pages are not built, and cannot be: run npm run build as somebody who may write to web/dist.";
+    throw new Error(message, { cause: error });
   }
 };
 
