@@ -1,12 +1,12 @@
 import { createHash } from "node:crypto";
-import { mkdir, mkdtemp, readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
+import { chmod, mkdir, mkdtemp, readdir, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { basename, join, relative } from "node:path";
 import { pathToFileURL } from "node:url";
 import { promisify } from "node:util";
 import { brotliCompress, constants, gzip } from "node:zlib";
 import { PAGES, type PageName } from "./pages.ts";
 
-// What pages load, bundled for browsers: node --import tsx web/build.ts
+// What pages load, bundled for browsers: npm run build
 
 const WEB = import.meta.dirname;
 const ROOT = join(WEB, "..");
@@ -39,24 +39,29 @@ export const loadAssets = async (): Promise<Assets> => {
 
 /** Names what is built after what it is built from. Versions of packages are part of that. */
 const hashSources = async (): Promise<string> => {
-  const entries = await readdir(WEB, { recursive: true, withFileTypes: true });
-  const files = entries
-    .filter((entry) => entry.isFile())
-    .map(({ parentPath, name }) => relative(ROOT, join(parentPath, name)))
-    .filter((file) => !file.startsWith(relative(ROOT, DIST)) && !file.endsWith(".md"));
+  const folders = ["shared", ...PAGES.map(({ name }) => name)];
+  const found = await Promise.all(
+    folders.map(async (folder) => {
+      const entries = await readdir(join(WEB, folder), { recursive: true, withFileTypes: true });
+      return entries
+        .filter((entry) => entry.isFile())
+        .map(({ parentPath, name }) => relative(ROOT, join(parentPath, name)));
+    }),
+  );
+  const files = ["package.json", ...["build.ts", "pages.ts"].map((name) => `web/${name}`), ...found.flat()];
   const hash = createHash("sha256");
-  for (const file of [...files, "package.json"].sort())
-    hash.update(`${file}\0`).update(await readFile(join(ROOT, file)));
+  for (const file of files.sort()) hash.update(`${file}\0`).update(await readFile(join(ROOT, file)));
   return hash.digest("hex").slice(0, 16);
 };
 
 /** Builds into a folder, which is there as a whole or not at all: other processes may be doing the same. */
 const build = async (folder: string): Promise<string> => {
-  await mkdir(DIST, { recursive: true });
-  const draft = await mkdtemp(join(DIST, DRAFT));
+  const draft = await makeDraft();
   try {
     const manifest = JSON.stringify(await bundle(draft), null, 2);
     await writeFile(join(draft, MANIFEST), manifest);
+    // Whoever runs it may be somebody else than who has built it, as in a container.
+    await chmod(draft, 0o755);
     await rename(draft, folder).catch((error) => {
       if (!["ENOTEMPTY", "EEXIST"].includes(error.code)) throw error;
     });
@@ -64,6 +69,16 @@ const build = async (folder: string): Promise<string> => {
     return await readFile(join(folder, MANIFEST), "utf8");
   } finally {
     await rm(draft, { recursive: true, force: true });
+  }
+};
+
+const makeDraft = async (): Promise<string> => {
+  try {
+    await mkdir(DIST, { recursive: true });
+    return await mkdtemp(join(DIST, DRAFT));
+  } catch (error) {
+    const message = "The pages are not built, and cannot be: run npm run build as somebody who may write to web/dist.";
+    throw new Error(message, { cause: error });
   }
 };
 
@@ -119,7 +134,7 @@ const bundle = async (folder: string): Promise<Manifest> => {
 };
 
 const findMain = async (name: PageName): Promise<string> =>
-  (await readdir(join(WEB, name))).find((file) => /^main\.(js|tsx?)$/.test(file)) ?? "main.tsx";
+  (await readdir(join(WEB, name))).find((file) => /^main\.tsx?$/.test(file)) ?? "main.tsx";
 
 /** What is built from a file elsewhere would not be built anew when that changes: see hashSources(). */
 const refuseOutsiders = (outputs: Record<string, { inputs: Record<string, unknown> }>): void => {

@@ -260,7 +260,7 @@ ${
 `;
 };
 
-/** A form that asks this service, filled in with the examples. What it does is in web/reference/main.js. */
+/** A form that asks this service, filled in with the examples. What it does is in web/reference/main.ts. */
 const renderTrial = (
   { id, path, security }: DescribedOperation,
   parameters: readonly Parameter[],

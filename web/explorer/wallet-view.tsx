@@ -38,7 +38,7 @@ export const WalletView = ({ wallet, network, view }: Props) => (
   </section>
 );
 
-export const WalletHeader = ({ wallet, network, view }: Props) => {
+const WalletHeader = ({ wallet, network, view }: Props) => {
   const outside = explorerLinks(network).address(wallet);
   return (
     <header class="wallet-header">
@@ -47,7 +47,7 @@ export const WalletHeader = ({ wallet, network, view }: Props) => {
         <h2 id="wallet-title">
           <Address value={wallet} what="wallet" whole />
         </h2>
-        <p class="quiet">
+        <p class="wallet-network">
           on {network.name}
           {outside && (
             <>

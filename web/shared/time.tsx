@@ -20,7 +20,7 @@ const UNITS: readonly (readonly [Intl.RelativeTimeFormatUnit, number])[] = [
 ];
 
 /** How long ago a moment was. A chain's clock may be ahead of ours: then it is now. */
-export const ago = (timestamp: number, now: number): string => {
+const ago = (timestamp: number, now: number): string => {
   const seconds = Math.max(0, now / 1000 - timestamp);
   const [unit, length] = UNITS.find(([, length]) => seconds >= length) ?? ["second", 1];
   return relative.format(-Math.floor(seconds / length), unit);
@@ -29,7 +29,7 @@ export const ago = (timestamp: number, now: number): string => {
 export const utc = (timestamp: number): string => `${absolute.format(timestamp * 1000)} UTC`;
 
 /** The time, as it goes by. */
-export const useNow = (everyMs: number): number => {
+const useNow = (everyMs: number): number => {
   const [now, setNow] = useState(Date.now());
   useEffect(() => {
     const timer = setInterval(() => setNow(Date.now()), everyMs);
