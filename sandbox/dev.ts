@@ -93,6 +93,7 @@ const printReady = (
   console.log(`
 Ready after ${elapsed()} s. Sample delegations of every kind are indexed.
 
+  ${"explorer".padEnd(12)}${url}/?wallet=${vault}&chainId=1&view=out
   ${"API".padEnd(12)}${url}   reference at /docs, freshness at /status
 ${chainRows.join("\n")}
   ${"indexer".padEnd(12)}http://127.0.0.1:${port}   GraphQL at /graphql, SQL at /sql, progress at /status

@@ -119,7 +119,7 @@ const bundle = async (folder: string): Promise<Manifest> => {
 };
 
 const findMain = async (name: PageName): Promise<string> =>
-  (await readdir(join(WEB, name))).find((file) => /^main\.(js|tsx?)$/.test(file)) ?? "main.tsx";
+  (await readdir(join(WEB, name))).find((file) => /^main\.tsx?$/.test(file)) ?? "main.tsx";
 
 /** What is built from a file elsewhere would not be built anew when that changes: see hashSources(). */
 const refuseOutsiders = (outputs: Record<string, { inputs: Record<string, unknown> }>): void => {

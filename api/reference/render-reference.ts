@@ -118,19 +118,19 @@ const EXPLANATIONS: Record<ProblemName, { meaning: string; next: string }> = {
 
 /** The content of the API reference, made of what the OpenAPI document says. What it does is in web/reference/. */
 export const renderReference = (document: ServiceDescription): string => {
-  const { title, version, description = "" } = document.info;
+  const { version, description = "" } = document.info;
   const schemas: Schemas = document.components?.schemas ?? {};
   const groups = groupOperations(document);
 
   return html`<div class="reference">
 <div class="side">
-<p class="contents-bar"><a href="#content">${title}</a> <span class="version">${version}</span>
+<p class="contents-bar"><a href="#content">Reference</a> <span class="version">${version}</span>
 <button type="button" class="menu" popovertarget="contents">Contents</button></p>
 ${renderContents(groups)}
 </div>
 <main id="content" tabindex="-1">
 <header class="intro">
-<h1>${title}</h1>
+<h1>API reference</h1>
 ${paragraphs(description)}
 <p><a href="/openapi.json">OpenAPI document</a></p>
 </header>
@@ -260,7 +260,7 @@ ${
 `;
 };
 
-/** A form that asks this service, filled in with the examples. What it does is in web/reference/main.js. */
+/** A form that asks this service, filled in with the examples. What it does is in web/reference/main.ts. */
 const renderTrial = (
   { id, path, security }: DescribedOperation,
   parameters: readonly Parameter[],

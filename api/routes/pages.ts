@@ -80,16 +80,16 @@ const answerWith = (asset: Asset, type: string, caching: string): Handler => {
   return (exchange: Exchange): Reply => {
     const { "accept-encoding": accepted, "if-none-match": known } = exchange.incoming.headers;
     const { body, etag, headers, known: knownHeaders } = forms[chooseEncoding(String(accepted ?? ""))];
-    return known?.includes(etag) || known === "*"
-      ? respond(exchange, 304, null, knownHeaders)
-      : respond(exchange, 200, body, headers);
+    return known?.includes(etag) ? respond(exchange, 304, null, knownHeaders) : respond(exchange, 200, body, headers);
   };
 };
 
-/** What browsers send has no weights but for zero, which refuses one. */
+/** Names an encoding that is taken. What browsers send has no weights but for zero, which refuses one. */
+const taking = (name: string) => new RegExp(`(?:^|[,\\s])${name}\\s*(?:,|$|;\\s*q=(?!0(?:\\.0*)?\\s*(?:,|$)))`);
+const TAKES_BROTLI = taking("br");
+const TAKES_GZIP = taking("gzip");
+
 const chooseEncoding = (accepted: string): "br" | "gzip" | "plain" => {
-  const takes = (name: string) =>
-    new RegExp(`(?:^|[,\\s])${name}\\s*(?:,|$|;\\s*q=(?!0(?:\\.0*)?\\s*(?:,|$)))`).test(accepted);
-  if (takes("br")) return "br";
-  return takes("gzip") ? "gzip" : "plain";
+  if (TAKES_BROTLI.test(accepted)) return "br";
+  return TAKES_GZIP.test(accepted) ? "gzip" : "plain";
 };

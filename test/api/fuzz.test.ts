@@ -369,6 +369,10 @@ const complain = ({ method, kind }: Request, { status, headers, body }: Answer):
   if (headers["access-control-allow-origin"] !== "*") return "not every origin may read it";
   if (method === "OPTIONS" && status === 204) return body === "" ? null : "it has a body";
   if (status === 200) {
+    // The page at the root: a path that is nothing but slashes and dots leads there.
+    if (headers["content-type"] === "text/html; charset=utf-8") {
+      return headers["content-security-policy"] ? null : "a page of it has no policy";
+    }
     if (headers["content-type"] !== "application/json") return "it is not JSON";
     if (!FRESHNESS.every((name) => /^\d+$/.test(String(headers[name]))))
       return "it does not say at which block it is true";

@@ -7,6 +7,8 @@ declare module "vitest" {
     /** Of the sandbox; empty where there is no browser to look at it with. */
     sandboxUrl: string;
     sandboxDatabaseUrl: string;
+    /** The RPC of its first chain. */
+    sandboxChainUrl: string;
   }
 }
 
@@ -14,6 +16,7 @@ declare module "vitest" {
 export default async ({ provide }: TestProject) => {
   provide("sandboxUrl", "");
   provide("sandboxDatabaseUrl", "");
+  provide("sandboxChainUrl", "");
   if (findProgram("chromium") === null) return;
   const dev = await launchDev(sandboxFolder("browser"));
   await dev.untilReady(120).catch(async (error) => {
@@ -22,5 +25,6 @@ export default async ({ provide }: TestProject) => {
   });
   provide("sandboxUrl", `http://127.0.0.1:${dev.apiPort}`);
   provide("sandboxDatabaseUrl", dev.databaseUrl());
+  provide("sandboxChainUrl", `http://127.0.0.1:${dev.chainPort}`);
   return () => dev.stop();
 };

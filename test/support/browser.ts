@@ -19,8 +19,12 @@ const FLAGS = [
 export const launchBrowser = (): Promise<Browser> =>
   chromium.launch({ executablePath: CHROMIUM ?? "chromium", args: FLAGS });
 
-/** The sandbox that all these tests look at, and its database. */
-export const sandbox = () => ({ url: inject("sandboxUrl"), databaseUrl: inject("sandboxDatabaseUrl") });
+/** The sandbox that all these tests look at, its database, and the RPC of its first chain. */
+export const sandbox = () => ({
+  url: inject("sandboxUrl"),
+  databaseUrl: inject("sandboxDatabaseUrl"),
+  chainUrl: inject("sandboxChainUrl"),
+});
 
 export const PHONE = { width: 390, height: 844 };
 export const DESKTOP = { width: 1280, height: 900 };

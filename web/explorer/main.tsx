@@ -1,5 +1,6 @@
 import "./explorer.css";
 import { render } from "preact";
+import { App } from "./app.tsx";
 
 const main = document.getElementById("content");
-if (main) render(<h1>Who may act for a wallet?</h1>, main);
+if (main) render(<App />, main);

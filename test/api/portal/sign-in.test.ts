@@ -323,7 +323,13 @@ describe("where people sign in", () => {
       headers: HOST,
     });
     expectRefused(answer, 403, "sign-in-refused", "PUBLIC_URL");
-    for (const host of ["evil.example", "localhost.evil.example", "127.0.0.1.evil.example", "127.999.0.1", "[::1]:8080"]) {
+    for (const host of [
+      "evil.example",
+      "localhost.evil.example",
+      "127.0.0.1.evil.example",
+      "127.999.0.1",
+      "[::1]:8080",
+    ]) {
       const { json } = await new Visitor(api).send<SessionAnswer>("session", { headers: { Host: host } });
       expect(json).toEqual({ origin: null, session: null });
     }

@@ -9,11 +9,22 @@ const LONGEST_SHOWN = 100_000;
 /** Up to this length an answer is read out as it comes. */
 const LONGEST_SPOKEN = 200;
 
+type Field = HTMLInputElement | HTMLSelectElement;
+
+const fieldsOf = (form: HTMLFormElement) => form.querySelectorAll<Field>("input, select");
+
+/** What the page is made with is there: api/reference/ renders it. */
+const find = (within: ParentNode, selector: string): HTMLElement => {
+  const found = within.querySelector<HTMLElement>(selector);
+  if (!found) throw new Error(`There is no ${selector} here.`);
+  return found;
+};
+
 /** The path and query that a form asks for. Empty fields are left out. */
-const requestPath = (form) => {
-  let path = form.dataset.path;
+const requestPath = (form: HTMLFormElement): string => {
+  let path = form.dataset.path ?? "";
   const query = new URLSearchParams();
-  for (const { name, value, dataset } of form.elements) {
+  for (const { name, value, dataset } of fieldsOf(form)) {
     // A quote would end the quoted URL in the curl line.
     const encoded = encodeURIComponent(value).replaceAll("'", "%27");
     if (dataset.in === "path") path = path.replace(`{${name}}`, () => encoded);
@@ -23,22 +34,26 @@ const requestPath = (form) => {
 };
 
 /** The field for an API key, where an operation takes one. */
-const keyField = (form) => form.querySelector('[data-in="header"]');
+const keyField = (form: HTMLFormElement) => form.querySelector<HTMLInputElement>('[data-in="header"]');
 
-const requestHeaders = (form) => {
-  const { value = "", dataset } = keyField(form) ?? {};
-  return value.trim() === "" ? {} : { [dataset.header]: value.trim() };
+const requestHeaders = (form: HTMLFormElement): Record<string, string> => {
+  const field = keyField(form);
+  const key = field?.value.trim() ?? "";
+  return key === "" ? {} : { [field?.dataset.header ?? ""]: key };
 };
 
-const showCurl = (form) => {
+const showCurl = (form: HTMLFormElement): void => {
   // A key is not to be read over somebody's shoulder.
   const key = Object.keys(requestHeaders(form)).map((name) => ` -H "${name}: $API_KEY"`);
-  form.querySelector(".curl").textContent = `curl${key.join("")} '${location.origin}${requestPath(form)}'`;
+  find(form, ".curl").textContent = `curl${key.join("")} '${location.origin}${requestPath(form)}'`;
 };
 
+type Start = { text: string; isWhole: boolean };
+
 /** The start of an answer's text. */
-const readStart = async (response) => {
-  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+const readStart = async ({ body }: Response): Promise<Start> => {
+  if (!body) return { text: "", isWhole: true };
+  const reader = body.pipeThrough(new TextDecoderStream()).getReader();
   let text = "";
   while (text.length <= LONGEST_SHOWN) {
     const { done, value } = await reader.read();
@@ -50,7 +65,7 @@ const readStart = async (response) => {
 };
 
 /** JSON with a line for each value. Only the space between its parts changes: digits stay as they are. */
-const layOut = (json) => {
+const layOut = (json: string): string => {
   let depth = 0;
   const newLine = () => `\n${"  ".repeat(Math.max(0, depth))}`;
   return json.replace(/"(?:[^"\\]|\\.)*"|\[\s*\]|\{\s*\}|[[\]{},:]|\s+/g, (part) => {
@@ -69,30 +84,30 @@ const layOut = (json) => {
   });
 };
 
-const element = (tag, attributes, ...children) => {
+const element = (tag: string, attributes: Record<string, string>, ...children: (Node | string)[]): HTMLElement => {
   const made = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
   made.append(...children);
   return made;
 };
 
-const describeHeader = (name, value) => {
+const describeHeader = (name: string, value: string): (Node | string)[] => {
   if (name !== "X-Indexed-Block-Timestamp" || !/^\d{1,11}$/.test(value)) return [value];
-  const [day, time] = new Date(value * 1000).toISOString().split(/[T.]/);
+  const [day, time] = new Date(Number(value) * 1000).toISOString().split(/[T.]/);
   return [`${value} `, element("time", {}, `${day} ${time} UTC`)];
 };
 
 /** The headers that the reference describes for this operation, as far as they came. */
-const showHeaders = (form, headers) => {
-  const names = form.dataset.headers.split(" ").filter((name) => name !== "" && headers.has(name));
+const showHeaders = (form: HTMLFormElement, headers: Headers): HTMLElement => {
+  const names = (form.dataset.headers ?? "").split(" ").filter((name) => name !== "" && headers.has(name));
   const rows = names.flatMap((name) => [
     element("dt", {}, name),
-    element("dd", {}, ...describeHeader(name, headers.get(name))),
+    element("dd", {}, ...describeHeader(name, headers.get(name) ?? "")),
   ]);
   return element("dl", {}, ...rows);
 };
 
-const showBody = (text, type) => {
+const showBody = (text: string, type: string): HTMLElement => {
   const shown = /json/.test(type) ? layOut(text) : text;
   const attributes = {
     class: text.startsWith("[") ? "list" : "",
@@ -104,10 +119,10 @@ const showBody = (text, type) => {
   return element("pre", attributes, shown);
 };
 
-const showAnswer = (form, response, { text, isWhole }, milliseconds) => {
+const showAnswer = (form: HTMLFormElement, response: Response, { text, isWhole }: Start, milliseconds: number) => {
   const { status, statusText, headers } = response;
   const [, problem] = text.match(/"type":"\/docs(#problem-[\w-]+)"/) ?? [];
-  const badge = element("span", { class: "status", "data-class": String(status)[0] }, `${status} ${statusText}`);
+  const badge = element("span", { class: "status", "data-class": String(status).charAt(0) }, `${status} ${statusText}`);
   const shown = [
     element("p", { class: "outcome" }, badge, ` in ${Math.round(milliseconds)} ms`),
     showHeaders(form, headers),
@@ -120,7 +135,7 @@ const showAnswer = (form, response, { text, isWhole }, milliseconds) => {
   return shown;
 };
 
-const showFailure = () => [
+const showFailure = (): HTMLElement[] => [
   element(
     "p",
     { class: "failure" },
@@ -129,15 +144,17 @@ const showFailure = () => [
 ];
 
 /** What each form is waiting for. */
-const underWay = new WeakMap();
+const underWay = new WeakMap<HTMLFormElement, AbortController>();
 
-const send = async (form) => {
+const send = async (form: HTMLFormElement): Promise<void> => {
   underWay.get(form)?.abort();
-  const { signal } = underWay.set(form, new AbortController()).get(form);
-  const result = form.querySelector(".result");
+  const asking = new AbortController();
+  underWay.set(form, asking);
+  const { signal } = asking;
+  const result = find(form, ".result");
   result.setAttribute("aria-busy", "true");
   const startedAt = performance.now();
-  let shown;
+  let shown: HTMLElement[];
   try {
     const response = await fetch(requestPath(form), { cache: "no-store", headers: requestHeaders(form), signal });
     const answer = await readStart(response);
@@ -151,14 +168,14 @@ const send = async (form) => {
   result.removeAttribute("aria-busy");
 };
 
-const copyCurl = async (form, button) => {
-  const curl = form.querySelector(".curl");
+const copyCurl = async (form: HTMLFormElement, button: HTMLElement): Promise<void> => {
+  const curl = find(form, ".curl");
   try {
-    await navigator.clipboard.writeText(curl.textContent);
+    await navigator.clipboard.writeText(curl.textContent ?? "");
     button.textContent = "Copied";
   } catch {
     // Without https there is no clipboard to write to.
-    getSelection().selectAllChildren(curl);
+    getSelection()?.selectAllChildren(curl);
     button.textContent = "Selected";
   }
   setTimeout(() => {
@@ -169,7 +186,7 @@ const copyCurl = async (form, button) => {
 const forms = [...document.querySelectorAll("form")];
 
 /** A key that was put into one form is there in all. */
-const shareKey = (value) => {
+const shareKey = (value: string): void => {
   for (const form of forms) {
     const field = keyField(form);
     if (field) field.value = value;
@@ -179,22 +196,27 @@ const shareKey = (value) => {
 
 for (const form of forms) {
   showCurl(form);
-  form.addEventListener("input", ({ target }) => (target === keyField(form) ? shareKey(target.value) : showCurl(form)));
+  form.addEventListener("input", ({ target }) => {
+    const key = keyField(form);
+    if (key && target === key) shareKey(key.value);
+    else showCurl(form);
+  });
   form.addEventListener("submit", (event) => {
     event.preventDefault();
     send(form);
   });
-  const button = form.querySelector(".copy");
+  const button = find(form, ".copy");
   button.addEventListener("click", () => copyCurl(form, button));
 }
 
-const contents = document.getElementById("contents");
+const contents = find(document, "#contents");
 contents.addEventListener("click", ({ target }) => {
-  if (target.closest("a") && contents.matches(":popover-open")) contents.hidePopover();
+  const isLink = target instanceof Element && target.closest("a") !== null;
+  if (isLink && contents.matches(":popover-open")) contents.hidePopover();
 });
 
 /** Marks in the contents what is being read. */
-const markCurrent = (id) => {
+const markCurrent = (id: string): void => {
   for (const link of contents.querySelectorAll("a")) {
     link.removeAttribute("aria-current");
     if (link.hash !== `#${id}`) continue;
