@@ -9,6 +9,7 @@ import { generateKey } from "../api/keys/api-key.ts";
 import { type Api, CHECK, FRESH_FOR_A_DAY, indexSamples, startApi, VAULT } from "./support/api.ts";
 import { runExport } from "./support/export.ts";
 import { addKey, endKey } from "./support/keys.ts";
+import { signedIn } from "./support/portal.ts";
 import { seededRandom } from "./support/random.ts";
 import { startReplicatedPostgres } from "./support/replica.ts";
 import { connect, startIndexer, until, untilIndexed } from "./support/setup.ts";
@@ -108,6 +109,9 @@ test("answers from a replica are the registries' own at the block that they name
   const withKey = async (text: string) => (await api.get(list, { headers: { "X-API-KEY": text } })).status;
   expect(await withKey(newKey)).toBe(200);
   expect(await withKey(endedKey)).toBe(401);
+  // So is the developer page.
+  const { key: ownKey } = (await (await signedIn(api)).makeKey("mine")).json;
+  expect(await withKey(ownKey)).toBe(200);
 
   await replica.query("select pg_wal_replay_resume()");
   await subject.mineRandomBlocks(1);

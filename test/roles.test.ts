@@ -90,6 +90,8 @@ test("indexer, API and analyst each do their own work with a role of their own, 
     await expectDenied(asAnalyst, [
       "select 1 from service.api_key",
       "select 1 from service.api_key_usage",
+      "select 1 from service.session",
+      "select 1 from service.sign_in",
       "select 1 from registry.delegation_v2",
       `select 1 from ${index}.delegation_v2`,
       "select 1 from indexer.shard",

@@ -41,7 +41,7 @@ export const PAGES = [
     path: "/developers",
     title: "API keys",
     description: "Sign in with a wallet, and make API keys that lift the rate limit.",
-    links: [{ label: "API keys", href: "/developers" }],
+    links: [{ label: "Keys", href: "/developers" }],
   },
 ] as const satisfies readonly Page[];
 

@@ -1,6 +1,6 @@
 import type { IncomingMessage } from "node:http";
 import { Problem } from "../problem.ts";
-import type { Site } from "./sign-in-message.ts";
+import { canNameSite, type Site } from "./sign-in-message.ts";
 
 /** Hosts that are this machine for whoever asks. No other page can be at them. */
 const LOOPBACK = /^(localhost|127\.\d{1,3}\.\d{1,3}\.\d{1,3})(:\d{1,5})?$/i;
@@ -13,8 +13,9 @@ const LOOPBACK = /^(localhost|127\.\d{1,3}\.\d{1,3}\.\d{1,3})(:\d{1,5})?$/i;
  */
 export const findSite = ({ headers }: IncomingMessage, publicUrl: string | null): Site | null => {
   if (publicUrl !== null) return { origin: publicUrl };
-  const { host } = headers;
-  return host !== undefined && LOOPBACK.test(host) ? { origin: `http://${host.toLowerCase()}` } : null;
+  const { host = "" } = headers;
+  const site = { origin: `http://${host.toLowerCase()}` };
+  return LOOPBACK.test(host) && canNameSite(site) ? site : null;
 };
 
 /** The same for who is about to change something, and has to be told what is missing. */

@@ -1,5 +1,7 @@
+import { createServer } from "node:http";
 import type { Page } from "playwright-core";
-import { expect, test } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
+import { findFreePort } from "../../stack/ports.ts";
 import { DESKTOP, describeInBrowser, expectAccessible, PHONE, sandbox } from "../support/browser.ts";
 import { createBrowserWallet } from "../support/browser-wallet.ts";
 import { connect, until } from "../support/setup.ts";
@@ -9,11 +11,23 @@ const signIn = async (page: Page): Promise<void> => {
   await page.getByRole("heading", { name: "Your keys" }).waitFor();
 };
 
+/** The id of what has the focus. */
+const focused = (page: Page) => page.evaluate("document.activeElement.id");
+
 const makeKey = async (page: Page, name: string): Promise<string> => {
   await page.getByLabel("Name of a new key").fill(name);
   await page.getByRole("button", { name: "Make a key" }).click();
   const shown = page.getByRole("region", { name: `The key for “${name}”` });
   return (await shown.locator("pre").first().textContent()) ?? "";
+};
+
+/** Somebody else's server. */
+const serveEmptyPage = async (): Promise<number> => {
+  const server = createServer((_, response) => response.setHeader("Content-Type", "text/html").end("<p>Hello"));
+  onTestFinished(() => void server.close());
+  const port = await findFreePort();
+  await new Promise<void>((resolve) => server.listen(port, "127.0.0.1", resolve));
+  return port;
 };
 
 const ask = (key: string) =>
@@ -33,7 +47,7 @@ describeInBrowser("the developer page", (open) => {
     const key = await makeKey(page, "Example app");
     expect(key).toMatch(/^delreg_[0-9A-Za-z]{38}$/);
     const made = page.getByRole("region", { name: "The key for “Example app”" });
-    expect(await page.evaluate("document.activeElement.id")).toBe("made-key");
+    expect(await focused(page)).toBe("made-key");
     await made.getByRole("button", { name: /^Copy key/ }).click();
     expect(await page.evaluate("navigator.clipboard.readText()")).toBe(key);
 
@@ -81,18 +95,15 @@ describeInBrowser("the developer page", (open) => {
     await page.getByRole("heading", { name: "Your keys" }).waitFor();
   });
 
-  test("another origin's page gets nothing with the cookie", async () => {
-    const page = await open("/developers", {
-      ...createBrowserWallet(),
-      // The browser says that it was kept from reading, or that it was refused.
-      allowed: /CORS|Failed to load resource|Asked another/,
-    });
-    await signIn(page);
-    // The same machine under another name, which is another site.
-    const elsewhere = sandbox().url.replace("127.0.0.1", "localhost");
-    const evil = await page.context().newPage();
-    await evil.goto(`${elsewhere}/docs`);
-    const attempts = (await evil.evaluate(`(async () => {
+  // On the same machine, another port is another origin of the same site: there the cookie is sent.
+  test.each(["localhost", "127.0.0.1"])(
+    "a page of another origin, on %s, gets nothing with the cookie",
+    async (host) => {
+      const page = await open("/developers", createBrowserWallet());
+      await signIn(page);
+      const evil = await page.context().newPage();
+      await evil.goto(`http://${host}:${await serveEmptyPage()}/`);
+      const attempts = await evil.evaluate(`(async () => {
       const at = ${JSON.stringify(`${sandbox().url}/developers/api/`)};
       const send = (path, init) => fetch(at + path, { credentials: "include", ...init }).then(() => "read", () => "kept out");
       return [
@@ -100,19 +111,21 @@ describeInBrowser("the developer page", (open) => {
         await send("session", { method: "DELETE" }),
         await send("keys", { method: "POST", headers: { "Content-Type": "application/json" }, body: '{"name":"theirs"}' }),
         await send("keys", { method: "POST", headers: { "Content-Type": "text/plain" }, body: '{"name":"theirs"}' }),
+        await send("keys", { method: "POST", mode: "no-cors", body: '{"name":"theirs"}' }).then(() => "kept out"),
       ];
-    })()`)) as string[];
-    expect(attempts).toEqual(Array(4).fill("kept out"));
-    // Nor what needs no script: a form that posts.
-    await evil.setContent(
-      `<form method="post" enctype="text/plain" action="${sandbox().url}/developers/api/keys"><input name='{"name":"theirs","x":"' value='"}'></form>`,
-    );
-    const posted = evil.waitForResponse(/\/developers\/api\/keys$/);
-    await evil.evaluate("document.forms[0].submit()");
-    expect((await posted).status()).toBe(403);
-    await page.reload();
-    await page.getByText("No keys yet").waitFor();
-  });
+    })()`);
+      expect(attempts).toEqual(Array(5).fill("kept out"));
+      // Nor what needs no script: a form that posts.
+      await evil.setContent(
+        `<form method="post" enctype="text/plain" action="${sandbox().url}/developers/api/keys"><input name='{"name":"theirs","x":"' value='"}'></form>`,
+      );
+      const posted = evil.waitForResponse(/\/developers\/api\/keys$/);
+      await evil.evaluate("document.forms[0].submit()");
+      expect((await posted).status()).toBe(403);
+      await page.reload();
+      await page.getByText("No keys yet").waitFor();
+    },
+  );
 
   test("a wallet that announces itself is called by its name", async () => {
     const page = await open("/developers", createBrowserWallet({ name: "Example Wallet" }));
@@ -164,8 +177,10 @@ describeInBrowser("the developer page", (open) => {
 
   test("what is away is said, and the page goes on when it is back", async () => {
     const page = await open("/developers", { ...createBrowserWallet(), allowed: /ERR_FAILED|Failed to load/ });
+    const button = page.getByRole("button", { name: /^Sign in with/ });
+    await button.waitFor();
     await page.route("**/developers/api/**", (route) => route.abort());
-    await page.getByRole("button", { name: /^Sign in with/ }).click();
+    await button.click();
     await page.getByRole("alert").filter({ hasText: "cannot be reached" }).waitFor();
     await page.reload();
     await page.getByRole("heading", { name: "The service cannot be reached" }).waitFor();
@@ -198,7 +213,7 @@ describeInBrowser("the developer page", (open) => {
       await page.getByRole("button", { name: /^Sign in with/ }).waitFor();
       await expectAccessible(page);
       await signIn(page);
-      await makeKey(page, "A name that is as long as a name may be: 64 characters, no more..");
+      await makeKey(page, "Example app of the team with the long name, on its second server");
       await expectAccessible(page);
       const root = "document.documentElement";
       expect(await page.evaluate(`${root}.scrollWidth - ${root}.clientWidth`), "scrolls sideways").toBe(0);
@@ -214,15 +229,22 @@ describeInBrowser("the developer page", (open) => {
     const page = await open("/developers", createBrowserWallet());
     await page.getByRole("button", { name: /^Sign in with/ }).focus();
     await page.keyboard.press("Enter");
-    await page.getByLabel("Name of a new key").waitFor();
-    await page.getByLabel("Name of a new key").focus();
+    await until("focus is on the keys", async () => (await focused(page)) === "keys-title");
+    await page.keyboard.press("Tab");
     await page.keyboard.type("By keyboard");
     await page.keyboard.press("Enter");
     await page.getByRole("region", { name: "The key for “By keyboard”" }).waitFor();
-    expect(await page.evaluate("document.activeElement.id")).toBe("made-key");
+    expect(await focused(page)).toBe("made-key");
+    await page.getByRole("button", { name: "I have stored it" }).press("Enter");
+    expect(await focused(page)).toBe("keys-title");
     await page.getByRole("button", { name: "Revoke By keyboard" }).press("Enter");
+    await page.keyboard.press("Escape");
+    expect(await page.evaluate("document.activeElement.textContent")).toBe("Revoke");
+    await page.keyboard.press("Enter");
     await page.getByRole("button", { name: "Revoke key" }).press("Enter");
     await page.getByText("No keys yet").waitFor();
-    expect(await page.evaluate("document.activeElement.id")).toBe("keys-title");
+    expect(await focused(page)).toBe("keys-title");
+    await page.getByRole("button", { name: "Sign out" }).press("Enter");
+    await until("focus is on the way back", async () => (await focused(page)) === "sign-in-title");
   });
 });

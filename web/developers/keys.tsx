@@ -8,10 +8,15 @@ import { MadeKey } from "./made-key.tsx";
 import { Revoke } from "./revoke.tsx";
 import { Usage } from "./usage.tsx";
 
-type KeysProps = { session: Session; onSignedOut: (isOver: boolean) => void };
+type KeysProps = {
+  session: Session;
+  /** Whether that was done on this page: then the focus goes on from there. */
+  isJustSignedIn: boolean;
+  onSignedOut: (isOver: boolean) => void;
+};
 
 /** The keys of whoever is signed in. */
-export const Keys = ({ session, onSignedOut }: KeysProps) => {
+export const Keys = ({ session, isJustSignedIn, onSignedOut }: KeysProps) => {
   const { answer, again } = useAnswer<KeysAnswer>("/developers/api/keys");
   const [shown, setShown] = useState<KeysAnswer | null>(null);
   const [made, setMade] = useState<NewKey | null>(null);
@@ -24,11 +29,19 @@ export const Keys = ({ session, onSignedOut }: KeysProps) => {
     if (answer?.kind === "answered") setShown(answer.value);
     else if (answer && isSessionOver(answer)) onSignedOut(true);
   }, [answer]);
+  const isShown = shown !== null;
+  useEffect(() => {
+    if (isShown && isJustSignedIn) title.current?.focus();
+  }, [isShown]);
 
   const signOut = async () => {
     const answer = await ask("/developers/api/session", { method: "DELETE" });
     if (answer.kind === "answered") onSignedOut(false);
     else setSaid(`Still signed in. ${describeFailure(answer)}`);
+  };
+  const onStored = () => {
+    setMade(null);
+    title.current?.focus();
   };
   const onMade = (key: NewKey) => {
     setMade(key);
@@ -55,7 +68,7 @@ export const Keys = ({ session, onSignedOut }: KeysProps) => {
       {answer && answer.kind !== "answered" && !isSessionOver(answer) && (
         <FailureNotice failure={answer} again={again} />
       )}
-      {made && <MadeKey made={made} wallet={session.address} onStored={() => setMade(null)} />}
+      {made && <MadeKey made={made} wallet={session.address} onStored={onStored} />}
       {shown && (
         <KeyList
           answer={shown}

@@ -21,9 +21,17 @@ const Developers = () => {
   if (origin !== location.origin) return <Elsewhere origin={origin} />;
   const { session, isOver } = known ?? { session: first, isOver: false };
   return session ? (
-    <Keys session={session} onSignedOut={(isOver) => setKnown({ session: null, isOver })} />
+    <Keys
+      session={session}
+      isJustSignedIn={known !== null}
+      onSignedOut={(isOver) => setKnown({ session: null, isOver })}
+    />
   ) : (
-    <SignIn isOver={isOver} onSignedIn={({ session }) => setKnown({ session, isOver: false })} />
+    <SignIn
+      isBack={known !== null}
+      isOver={isOver}
+      onSignedIn={({ session }) => setKnown({ session, isOver: false })}
+    />
   );
 };
 

@@ -15,8 +15,11 @@ export const Revoke = ({ target: { name, prefix }, onDone, onCancel, onSessionOv
     setBusy(true);
     const answer = await ask(`/developers/api/keys/${prefix}`, { method: "DELETE" });
     setBusy(false);
-    if (answer.kind === "answered") onDone();
-    else if (isSessionOver(answer)) onSessionOver();
+    if (answer.kind === "answered") {
+      // First, as nothing behind it can have the focus before.
+      dialog.current?.close();
+      onDone();
+    } else if (isSessionOver(answer)) onSessionOver();
     else setError(describeFailure(answer));
   };
 

@@ -1,17 +1,26 @@
-import { useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { type Answer, ask, type Failure } from "../shared/ask.ts";
 import { Notice } from "../shared/notice.tsx";
-import type { SessionAnswer } from "./answers.ts";
-import { describeFailure } from "./answers.ts";
+import { describeFailure, type SessionAnswer } from "./answers.ts";
 import { connect, describeWalletError, sign, useWallets, type Wallet } from "./wallets.ts";
 
-type SignInProps = { isOver: boolean; onSignedIn: (session: SessionAnswer) => void };
+type SignInProps = {
+  /** Whether somebody was signed in on this page before; and whether they did not sign out themselves. */
+  isBack: boolean;
+  isOver: boolean;
+  onSignedIn: (session: SessionAnswer) => void;
+};
 
 /** Signs in with a wallet: two questions to it, and one signature. */
-export const SignIn = ({ isOver, onSignedIn }: SignInProps) => {
+export const SignIn = ({ isBack, isOver, onSignedIn }: SignInProps) => {
   const wallets = useWallets();
   const [step, setStep] = useState<string | null>(null);
   const [error, setError] = useState<string | null>(isOver ? "Your session is over. Sign in again to go on." : null);
+
+  const title = useRef<HTMLHeadingElement>(null);
+  useEffect(() => {
+    if (isBack) title.current?.focus();
+  }, []);
 
   const signIn = async ({ provider }: Wallet) => {
     setError(null);
@@ -39,7 +48,9 @@ export const SignIn = ({ isOver, onSignedIn }: SignInProps) => {
     <>
       <div class="sign-in card">
         <div>
-          <h2>Sign in with your wallet</h2>
+          <h2 id="sign-in-title" tabIndex={-1} ref={title}>
+            Sign in with your wallet
+          </h2>
           <p class="quiet">
             Your wallet is your account: no e-mail, no password. You sign a message that says who you are, and nothing
             else. Your keys stay with the wallet.

@@ -123,6 +123,25 @@ describe("a wallet has so many keys and no more", () => {
     expect(await here.keys()).toHaveLength(5);
   });
 
+  test("also while another process is just making the last one", async () => {
+    const wallet = newWallet();
+    const visitor = await signedIn(api, wallet);
+    for (let number = 0; number < 4; number++) await visitor.makeKey(`key ${number}`);
+    await database.query("begin");
+    await database.query(
+      "insert into service.api_key (name, prefix, hash, owner, slot) values ('last', 'delreg_last', 'hash', $1, 5)",
+      [wallet.address.toLowerCase()],
+    );
+    const answering = visitor.makeKey("one too many");
+    await until(
+      "it waits for that",
+      async () => (await database.query("select from pg_locks where not granted")).rows.length > 0,
+      5,
+    ).finally(() => database.query("commit"));
+    expect((await answering).status).toBe(409);
+    expect(await visitor.keys()).toHaveLength(5);
+  });
+
   test("as the operator has set it; who has more keeps them", async () => {
     const wallet = newWallet();
     const visitor = await signedIn(api, wallet);

@@ -323,8 +323,16 @@ describe("where people sign in", () => {
       headers: HOST,
     });
     expectRefused(answer, 403, "sign-in-refused", "PUBLIC_URL");
-    const { json } = await new Visitor(api).send<SessionAnswer>("session", { headers: { Host: "evil.example" } });
-    expect(json).toEqual({ origin: null, session: null });
+    for (const host of [
+      "evil.example",
+      "localhost.evil.example",
+      "127.0.0.1.evil.example",
+      "127.999.0.1",
+      "[::1]:8080",
+    ]) {
+      const { json } = await new Visitor(api).send<SessionAnswer>("session", { headers: { Host: host } });
+      expect(json).toEqual({ origin: null, session: null });
+    }
   });
 
   test("is PUBLIC_URL: over https the cookie is for that host alone", async () => {
