@@ -15,7 +15,7 @@ import { createLog } from "./log.ts";
 import { createMetrics } from "./metrics/metrics.ts";
 import { startMetricsServer } from "./metrics/metrics-server.ts";
 import { keepMigrating } from "./migrate.ts";
-import { createVerifier } from "./portal/verify-signature.ts";
+import { loadVerifierLater } from "./portal/load-verifier.ts";
 import { readInsights } from "./queries/read-insights.ts";
 import { startServer } from "./server.ts";
 import { apiPort, parseApiSettings } from "./settings.ts";
@@ -57,7 +57,7 @@ await runUntilStopped(async (signal) => {
   const admission = { keys, usage, limiter, trustedProxies, metrics };
   const { publicUrl, keysPerWallet } = settings;
   const portal = settings.hasDeveloperPortal
-    ? { database: primary, keys, verify: createVerifier(settings.rpcUrls), publicUrl, keysPerWallet }
+    ? { database: primary, keys, verify: loadVerifierLater(settings.rpcUrls), publicUrl, keysPerWallet }
     : null;
   const { answer } = createApp(
     { database, shards, batches, digests, insights },

@@ -10,7 +10,7 @@ import { KeyDirectory } from "./keys/key-directory.ts";
 import { KeyUsage } from "./keys/key-usage.ts";
 import { startLimiter } from "./limits/limiter.ts";
 import { createMetrics } from "./metrics/metrics.ts";
-import { createVerifier } from "./portal/verify-signature.ts";
+import { loadVerifierLater } from "./portal/load-verifier.ts";
 import { readInsights } from "./queries/read-insights.ts";
 import { parseApiSettings } from "./settings.ts";
 import { Shards } from "./shards.ts";
@@ -50,6 +50,6 @@ const { document } = createApp(
   build,
   { log, addLine: () => {} },
   await loadAssets(),
-  { database, keys, verify: createVerifier(new Map()), publicUrl: null, keysPerWallet },
+  { database, keys, verify: loadVerifierLater(new Map()), publicUrl: null, keysPerWallet },
 );
 writeFileSync(join(ROOT, "docs/openapi.json"), JSON.stringify(document, null, 2));

@@ -1,4 +1,5 @@
-import { type Address, getAddress } from "viem";
+import type { Address } from "viem";
+import { checksumAddress } from "../checksum-address.ts";
 
 /**
  * Who is signed in. A key pair is the same account on every chain; a contract is one on its own chain only: whoever
@@ -12,5 +13,5 @@ export const ownerOf = ({ address, chainId }: Account): string =>
 
 export const accountOf = (owner: string): Account => {
   const [address = "", chainId] = owner.split(":").reverse();
-  return { address: getAddress(address), chainId: chainId === undefined ? null : Number(chainId) };
+  return { address: checksumAddress(address as Address), chainId: chainId === undefined ? null : Number(chainId) };
 };

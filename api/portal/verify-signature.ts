@@ -5,6 +5,7 @@ import { networkName } from "../../registry/networks.ts";
 import { Problem } from "../problem.ts";
 import { within } from "../within.ts";
 import type { Account } from "./account.ts";
+import { refused } from "./refused.ts";
 
 /** How long a network may take to say whether a signature is a contract's. */
 const LONGEST_MS = 8_000;
@@ -37,8 +38,6 @@ export const createVerifier = (rpcUrls: ReadonlyMap<number, readonly string[]>):
     );
   };
 };
-
-export const refused = (detail: string) => new Problem("sign-in-refused", detail);
 
 const isKeyPairs = ({ message, signature, address }: Signed): Promise<boolean> =>
   verifyMessage({ address, message, signature }).catch(() => false);

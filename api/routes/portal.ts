@@ -1,5 +1,4 @@
 import { randomBytes } from "node:crypto";
-import { isAddress, isHex } from "viem";
 import { networkName } from "../../registry/networks.ts";
 import type { Database } from "../database.ts";
 import { type Exchange, type Reply, respond } from "../exchange.ts";
@@ -8,9 +7,10 @@ import type { KeyDirectory } from "../keys/key-directory.ts";
 import { accountOf, ownerOf } from "../portal/account.ts";
 import { createCookie, readCookie, removeCookie } from "../portal/cookies.ts";
 import { readJson } from "../portal/read-json.ts";
+import { refused } from "../portal/refused.ts";
 import { readSignInMessage, SIGN_IN_MS, type Site, writeSignInMessage } from "../portal/sign-in-message.ts";
 import { findSite, requireSameOrigin, requireSite } from "../portal/site.ts";
-import { refused, type VerifySignature } from "../portal/verify-signature.ts";
+import type { VerifySignature } from "../portal/verify-signature.ts";
 import { Problem } from "../problem.ts";
 import { insertOwnedKey, listOwnedKeys, type OwnedKey, revokeOwnedKey } from "../queries/owned-keys.ts";
 import { deleteSession, findSession, insertSession, type Session } from "../queries/sessions.ts";
@@ -34,15 +34,13 @@ const SESSION_SECONDS = 12 * 3600;
 const USAGE_DAYS = 30;
 
 const Challenge = z.object({
-  address: z.string({ error: "must be 0x and 40 hex digits" }).refine((text) => isAddress(text, { strict: false }), {
-    error: "must be 0x and 40 hex digits",
-  }),
+  address: z.templateLiteral(["0x", z.string().regex(/^[0-9a-fA-F]{40}$/)], { error: "must be 0x and 40 hex digits" }),
   chainId: z.int({ error: "must be a chain id" }).min(1, { error: "must be a chain id" }),
 });
 
 const SignIn = z.object({
   message: z.string({ error: "must be the message that was signed" }),
-  signature: z.string({ error: "must be hex" }).refine((text) => isHex(text), { error: "must be hex" }),
+  signature: z.templateLiteral(["0x", z.string().regex(/^[0-9a-fA-F]*$/)], { error: "must be hex" }),
 });
 
 const LONGEST_NAME = 64;
