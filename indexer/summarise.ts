@@ -13,7 +13,8 @@ type Due = { chain_id: string; summed: string; final: string };
 
 /**
  * Adds what has become final to the sums of an index. Nothing is ever taken back from them: no reorg changes a
- * final block. (A reorg of another chain can undo its rows for a moment, to make the same ones again.)
+ * final block. (A reorg of another chain can undo its rows for a moment, to make the same ones again: what is summed
+ * up goes no further than the rows do in the same statement.)
  * @returns whether nothing is left
  */
 export const summarise = async (client: Queries, schema: string): Promise<boolean> => {
@@ -47,12 +48,16 @@ const findDue = async (client: Queries, schema: string): Promise<Due[]> => {
 const addChanges = async (client: Queries, schema: string, { chain_id, summed, final }: Due): Promise<string> => {
   const log = `${pg.escapeIdentifier(schema)}.delegation_change`;
   const { rows } = await client.query<{ block: string }>(
-    `with part as (
+    // The tables in the order in which a reorg locks them.
+    `with next as (
        select coalesce((
          select block_number from ${log}
          where chain_id = $2 and block_number > $3 and block_number <= $4
          order by block_number offset ${CHANGES_AT_ONCE} limit 1
        ), $4) as block
+     ), part as (
+       select least(next.block, indexed.number) as block
+       from next, ${pg.escapeIdentifier(schema)}.indexed_block indexed where indexed.chain_id = $2
      ), change as materialized (
        select * from ${log} where chain_id = $2 and block_number > $3 and block_number <= (select block from part)
      ), daily as (
