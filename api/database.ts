@@ -44,7 +44,6 @@ const SHUT_DOWN = "57P01";
 const STATEMENT_TIMED_OUT = "57014";
 const UNDEFINED_TABLE = "42P01";
 const UNDEFINED_SCHEMA = "3F000";
-const UNDEFINED_COLUMN = "42703";
 
 type Row = readonly unknown[];
 type AnyQuery = { name: string; text: string; values: unknown[] };
@@ -227,11 +226,6 @@ export class Database {
     }
     if (code === UNDEFINED_TABLE || code === UNDEFINED_SCHEMA)
       return notIndexed("The tables that would tell are not there yet.");
-    if (code === UNDEFINED_COLUMN) {
-      return notIndexed(
-        "The index that is served was made by an older version, and does not tell: a new one is needed.",
-      );
-    }
     if (this.#lost) return unavailable();
     if (error instanceof Error && error.message === POOL_TIMED_OUT) {
       return overloaded("Too many answers are being looked up. Try again in a moment.");

@@ -1,5 +1,7 @@
+import pg from "pg";
 import type { Address } from "viem";
 import type { Database } from "../../database.ts";
+import { notIndexed } from "../../problem.ts";
 import { COLUMNS, type ExplorerRow, type Found, type Place, readFound, whileServed, withBlock } from "./rows.ts";
 
 export type ExplorerChange = ExplorerRow & {
@@ -7,6 +9,8 @@ export type ExplorerChange = ExplorerRow & {
   kind: "made" | "changed" | "revoked";
   event: string;
 };
+
+const UNDEFINED_COLUMN = "42703";
 
 const OTHERS = ["ordinal", "active", "was_active", "event"];
 
@@ -39,11 +43,18 @@ export const readHistory = async (
   limit: number,
   after: Place,
 ): Promise<Found<ExplorerChange>> => {
-  const rows = await database.queryList({
-    name: `${schema} explorer history`,
-    text: historyStatement(schema),
-    values: [chainId, wallet, after.blockNumber, after.logIndex, after.ordinal, limit],
-  });
+  const rows = await database
+    .queryList({
+      name: `${schema} explorer history`,
+      text: historyStatement(schema),
+      values: [chainId, wallet, after.blockNumber, after.logIndex, after.ordinal, limit],
+    })
+    .catch((error) => {
+      if (!(error instanceof pg.DatabaseError) || error.code !== UNDEFINED_COLUMN) throw error;
+      throw notIndexed(
+        "The index that is served was made by an older version, and does not tell: a new one is needed.",
+      );
+    });
   return readFound(rows, ([ordinal, active, wasActive, event], delegation) => ({
     ...delegation,
     ordinal: String(ordinal),
