@@ -195,7 +195,10 @@ describe("the URL may be a whole one, as proxies send it", () => {
   test("and is refused for the same reasons as any other", async () => {
     expect(await send(get("http://api.example/registry/v2/garbage"))).toMatchObject({ status: 400 });
     expect(await send(get("http://api.example/nothing"))).toMatchObject({ status: 404 });
-    expect(await send(get("http://api.example"))).toMatchObject({ status: 404 });
+  });
+
+  test("and without a path is the page at the root", async () => {
+    expect(await send(get("http://api.example"))).toMatchObject({ status: 200 });
   });
 });
 
