@@ -217,7 +217,7 @@ describe("a large table", () => {
     await client.query("set synchronous_commit = off");
     await addChanges(client, LARGE, {});
     await client.end();
-  });
+  }, 300_000);
 
   test.each([
     ["csv", 80],
