@@ -46,6 +46,6 @@ test("under failures of everything around it, the service says what the registri
   }
 });
 
-test.for(regressions)("seed $seed: $found", { timeout: 300_000 }, async ({ seed }) => {
+test.for(regressions)("seed $seed: $found", { timeout: 600_000 }, async ({ seed }) => {
   await simulate(seed, REGRESSION_OPS);
 });
