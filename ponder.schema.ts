@@ -126,8 +126,7 @@ export const delegationV2 = onchainTable(
 /**
  * The newest block that the rows of a chain include. Written with them and undone with them, which
  * Ponder's own checkpoint is not: that one stays ahead for a moment during a reorg. It is written for
- * live blocks only: while a chain catches up, its rows run ahead of it, and the shard's view of this
- * table is empty.
+ * live blocks only: while a chain catches up, it has no row here, from each start of the indexer on.
  */
 export const indexedBlock = onchainTable("indexed_block", (t) => ({
   chainId: t.int8({ mode: "number" }).primaryKey(),

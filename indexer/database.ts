@@ -3,7 +3,7 @@ import pg from "pg";
 import { zeroHash } from "viem";
 import type { RegistryVersion } from "../registry/networks.ts";
 import { holdReaders, remakeAnalytics, updateAnalytics } from "./analytics/keep-analytics.ts";
-import { blockOf } from "./checkpoint.ts";
+import { blockOf, FINAL_BLOCK } from "./checkpoint.ts";
 import type { ChainPlan, RegistryPlan } from "./plan.ts";
 import { summarise } from "./summarise.ts";
 
@@ -117,6 +117,7 @@ export class IndexTakenError extends Error {
 export class IndexerDatabase {
   readonly #url: string;
   #locked: string | undefined;
+  #isInDoubt = false;
   #client: Promise<pg.Client> | undefined;
 
   private constructor(url: string) {
@@ -171,9 +172,20 @@ export class IndexerDatabase {
    * IndexTakenError if this process no longer has it.
    */
   async beginRun(shard: string, schema: string): Promise<void> {
+    await this.#connection();
+    this.#isInDoubt = false;
     await this.#query("update indexer.shard set caught_up = false where name = $1 and schema = $2", [shard, schema]);
     // Ponder does so too, but only when it has spoken to all its chains.
     await this.#setMeta(schema, "is_ready", 0);
+    await this.#forgetIndexedBlocks(schema);
+  }
+
+  /**
+   * Whether the connection was lost since the run began. Postgres may have crashed then, and forgotten what it had
+   * told Ponder was stored: Ponder does not wait until that is on disk. What it stores next would leave a gap.
+   */
+  get isInDoubt(): boolean {
+    return this.#isInDoubt;
   }
 
   /** Lifts Ponder's own lock of a schema, which outlives a killed process by 25 s. Only after Ponder has ended. */
@@ -221,8 +233,8 @@ export class IndexerDatabase {
 
   /**
    * Has a shard's views show an index, from one moment to the next, if the index has caught up: its
-   * Ponder is through with history, and its newest blocks are no older than the chains' own were when
-   * Ponder started, nor than the ones shown now.
+   * Ponder is through with history, without a doubt, and its newest blocks are no older than the chains'
+   * own were when Ponder started, nor than the ones shown now.
    * @returns whether it is shown now.
    */
   async serve(shard: string, schema: string, heads: Heads): Promise<boolean> {
@@ -236,7 +248,7 @@ export class IndexerDatabase {
       // Also where they show it already: what they say of it may have been written otherwise before.
       await replaceViews(client, shard, schema);
       // Once more, now that readers wait: none of them has seen a newer block than they will.
-      if (!(await isFresh(client))) throw new NotYetError();
+      if (!(await isFresh(client)) || this.#isInDoubt) throw new NotYetError();
       await client.query(
         `insert into indexer.shard (name, schema, caught_up, since) values ($1, $2, true, now())
          on conflict (name) do update set schema = excluded.schema, caught_up = true, since = excluded.since`,
@@ -296,6 +308,20 @@ export class IndexerDatabase {
     return dropped;
   }
 
+  /**
+   * Forgets which blocks were told, and how to undo that. While a chain catches up its rows run ahead of the block
+   * that an earlier run told; any chain's reorg could bring that block back for a moment, but not the rows.
+   */
+  async #forgetIndexedBlocks(schema: string): Promise<void> {
+    await this.#inTransaction(async (client) => {
+      const reorgTable = await tableIn(client, schema, "_reorg__indexed_block");
+      if (!reorgTable) return;
+      await client.query(GIVE_WAY);
+      // Not "delete", which Ponder's triggers would note in order to undo it.
+      await client.query(`truncate ${tableName(schema, "indexed_block")}, ${reorgTable}`);
+    });
+  }
+
   async #setMeta(schema: string, key: string, value: number): Promise<void> {
     const client = await this.#connection();
     const meta = await tableIn(client, schema, "_ponder_meta");
@@ -324,6 +350,7 @@ export class IndexerDatabase {
     if (!this.#client) {
       const connecting = this.#connect(() => {
         if (this.#client === connecting) this.#client = undefined;
+        this.#isInDoubt = true;
       });
       this.#client = connecting;
     }
@@ -462,7 +489,7 @@ const replaceViews = async (client: Queries, shard: string, schema: string): Pro
  * can be said: then there is no row.
  */
 const selectIndexedBlock = (shard: string, schema: string) =>
-  `select block.*, least(block.number, ${blockOf("checkpoint.finalized_checkpoint")}) as finalized_number
+  `select block.*, ${FINAL_BLOCK} as finalized_number
    from ${tableName(schema, "indexed_block")} block
    join ${tableName(schema, "_ponder_checkpoint")} checkpoint on checkpoint.chain_id = block.chain_id
    where block.hash <> '${zeroHash}' and (select caught_up from indexer.shard where name = ${pg.escapeLiteral(shard)})`;

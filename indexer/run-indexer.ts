@@ -192,6 +192,11 @@ class ServedIndex {
           log(`${this.#schema} is superseded: shard "${this.#shard}" shows ${served}. Stopping.`);
           return "superseded";
         }
+        // From then on each block is seen to follow the one before it.
+        if (!hasCaughtUp && this.#database.isInDoubt) {
+          log("The connection to the database was lost: what was stored last may be, too. Looking it up again.");
+          return "ended";
+        }
         if (!hasCaughtUp && (await this.#database.serve(this.#shard, this.#schema, heads))) {
           hasCaughtUp = true;
           this.#hasServed = true;

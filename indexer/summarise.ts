@@ -1,6 +1,6 @@
 import pg from "pg";
 import { CHANGED, DAY, MADE, OF_A_CONTRACT, REVOKED } from "../registry/activity.ts";
-import { blockOf } from "./checkpoint.ts";
+import { FINAL_BLOCK } from "./checkpoint.ts";
 
 type Queries = Pick<pg.Client, "query">;
 
@@ -34,7 +34,7 @@ const findDue = async (client: Queries, schema: string): Promise<Due[]> => {
   const { rows } = await client.query<Due>(
     `select block.chain_id, coalesce(summary.block, -1) as summed, block.final
      from (
-       select block.chain_id, least(block.number, ${blockOf("checkpoint.finalized_checkpoint")}) as final
+       select block.chain_id, ${FINAL_BLOCK} as final
        from ${own}.indexed_block block join ${own}._ponder_checkpoint checkpoint using (chain_id)
      ) block
      left join indexer.summary on summary.schema = $1 and summary.chain_id = block.chain_id

@@ -9,9 +9,10 @@ import { parseApiSettings } from "../api/settings.ts";
 import { type LocalChain, startLocalChain } from "../sandbox/chain.ts";
 import { compileContracts } from "../sandbox/contracts.ts";
 import type { Child } from "../stack/child.ts";
-import { findEmbeddedPostgres, startEmbeddedPostgres } from "../stack/embedded-postgres.ts";
+import { startEmbeddedPostgres } from "../stack/embedded-postgres.ts";
 import { isUp } from "../stack/is-up.ts";
 import { findFreePort } from "../stack/ports.ts";
+import { crashPostgres } from "../test/support/crash-postgres.ts";
 import { startIndexerProcess } from "../test/support/indexer-process.ts";
 import { keepOutput } from "../test/support/output.ts";
 import { until } from "../test/support/until.ts";
@@ -125,13 +126,7 @@ export class Deployment {
   async restartPostgres(isCrash: boolean): Promise<void> {
     this.counts.postgresRestarts++;
     const directory = join(this.folder, "postgres");
-    if (isCrash) {
-      const { rows } = await this.database.query("select split_part(pg_read_file('postmaster.pid'), e'\\n', 1) as pid");
-      process.kill(Number(rows[0]?.pid), "SIGQUIT");
-      await until("Postgres has ended", async () => (await findEmbeddedPostgres(directory)) === null, 30);
-    } else {
-      await this.#postgres.stop();
-    }
+    await (isCrash ? crashPostgres(this.database, directory) : this.#postgres.stop());
     const { port } = new URL(this.databaseUrl);
     this.#postgres = await startEmbeddedPostgres({ directory, preferredPort: Number(port) });
     if (this.#postgres.url !== this.databaseUrl) throw new Error(`Port ${port} of Postgres was taken meanwhile.`);

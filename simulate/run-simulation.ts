@@ -86,7 +86,7 @@ export class Simulation {
       this.#doing = "backfill";
       this.#deployment.setCalm(false);
       await this.#deployment.startService();
-      const reading = this.#settings.hasReader ? this.#reader.run() : Promise.resolve();
+      const reading = this.#reader.run();
       reading.catch(() => {});
       for (const chain of this.#chains) await this.#untilIndexed(chain);
       await this.#playScript();

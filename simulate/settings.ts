@@ -5,33 +5,29 @@ export type SimulationSettings = {
   seed: number;
   /** How many registry operations to send, at least. */
   ops: number;
-  /** Whether a client asks all the time, and not only whoever compares at checkpoints. */
-  hasReader: boolean;
 };
 
 const LARGEST_SEED = 2 ** 32 - 1;
 const DEFAULT_OPS = 700;
 
-const USAGE = `npm run simulate -- [--seed <number>] [--ops <number>] [--no-reader]
+const USAGE = `npm run simulate -- [--seed <number>] [--ops <number>]
 
   --seed   what everything is drawn from, 0 to ${LARGEST_SEED}; by default another one each time
   --ops    how many registry operations to send, ${DEFAULT_OPS} by default
-  --no-reader   compare at checkpoints only, not what a client is told all the time
 
 Exit codes: 0 everything agreed with the registries, 1 something differed, 2 it could not be run.`;
 
-const OPTIONS = { seed: { type: "string" }, ops: { type: "string" }, "no-reader": { type: "boolean" } } as const;
+const OPTIONS = { seed: { type: "string" }, ops: { type: "string" } } as const;
 
 /** Throws an error that names every problem, or says how it is used. */
 export const parseSimulationSettings = (args: string[]): SimulationSettings => {
-  const options = readOptions(args);
-  const { seed = String(Date.now() % LARGEST_SEED), ops = String(DEFAULT_OPS) } = options;
+  const { seed = String(Date.now() % LARGEST_SEED), ops = String(DEFAULT_OPS) } = readOptions(args);
   const problems: string[] = [];
   if (!/^\d{1,10}$/.test(seed) || Number(seed) > LARGEST_SEED)
     problems.push(`--seed must be a number up to ${LARGEST_SEED}.`);
   if (!/^[1-9]\d{0,6}$/.test(ops)) problems.push("--ops must be a number of operations.");
   if (problems.length > 0) throw new SettingsError(problems);
-  return { seed: Number(seed), ops: Number(ops), hasReader: !options["no-reader"] };
+  return { seed: Number(seed), ops: Number(ops) };
 };
 
 const readOptions = (args: string[]) => {

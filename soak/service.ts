@@ -9,6 +9,7 @@ import { startNode } from "../stack/child.ts";
 import { startEmbeddedPostgres } from "../stack/embedded-postgres.ts";
 import { isUp } from "../stack/is-up.ts";
 import { findFreePort } from "../stack/ports.ts";
+import { crashPostgres } from "../test/support/crash-postgres.ts";
 import { startIndexerProcess } from "../test/support/indexer-process.ts";
 import { runningProcesses } from "../test/support/processes.ts";
 import { type Counter, counterOf, countOn, keepCounting } from "./counting-chain.ts";
@@ -164,12 +165,7 @@ export class Service {
   /** In order, or as when its machine goes down: connections break, nothing is written down. */
   async stopPostgres(how: "in order" | "at once"): Promise<void> {
     if (how === "in order") return this.#postgres.stop();
-    const server = runningProcesses().find(({ command }) =>
-      command.includes(join(this.#options.directory, "postgres")),
-    );
-    if (!server) throw new Error("Postgres is not running.");
-    process.kill(server.pid, "SIGQUIT");
-    while (runningProcesses().some(({ pid }) => pid === server.pid)) await sleep(50);
+    await this.withClient((client) => crashPostgres(client, join(this.#options.directory, "postgres")));
   }
 
   /** Runs something with a connection of its own. */

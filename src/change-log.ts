@@ -1,8 +1,7 @@
 import type { Context } from "ponder:registry";
-import { delegationChange, indexedBlock } from "ponder:schema";
-import { type Hash, zeroHash } from "viem";
+import { delegationChange } from "ponder:schema";
+import type { Hash } from "viem";
 import { type DelegationKeyV1, type DelegationKeyV2, FULL_RIGHTS } from "../registry/delegation.ts";
-import { isLive } from "./live-blocks.ts";
 
 /** What the log takes from a Ponder event. */
 type LogEvent = {
@@ -37,7 +36,6 @@ export const appendChange = async (
   { registry, delegation, active, wasActive, amount }: Change,
   ordinal = 0,
 ) => {
-  await hideBlock(context);
   await context.db.insert(delegationChange).values({
     chainId: context.chain.id,
     ...position,
@@ -50,18 +48,4 @@ export const appendChange = async (
     amount,
     event: eventName,
   });
-};
-
-const hidden = new Set<number>();
-
-/**
- * While a chain catches up after a restart its rows run ahead of the block that was told last. Later a reorg, of
- * another chain too, can bring that block back for a moment, but not the rows: so nothing may be said of it any more.
- */
-const hideBlock = async (context: Context) => {
-  const chainId = context.chain.id;
-  if (isLive(chainId) || hidden.has(chainId)) return;
-  hidden.add(chainId);
-  const told = await context.db.find(indexedBlock, { chainId });
-  if (told && told.hash !== zeroHash) await context.db.update(indexedBlock, { chainId }).set({ hash: zeroHash });
 };

@@ -2,13 +2,19 @@ import type { Hash } from "viem";
 
 export type BlockId = { number: bigint; hash: Hash };
 
-const liveChains = new Set<number>();
+/** By chain, the first block that was followed live. */
+const firstLive = new Map<number, bigint>();
 const undecided = new Map<number, { first: BlockId; newest: Hash }>();
 
 /** Whether a chain is followed block by block. Before that, its blocks are final, or no block after them is checked. */
-export const isLive = (chainId: number): boolean => liveChains.has(chainId);
+export const isLive = (chainId: number): boolean => firstLive.has(chainId);
 
-export const markLive = (chainId: number) => liveChains.add(chainId);
+/** @returns the first block that was */
+export const markLive = (chainId: number, block: bigint): bigint => {
+  const first = firstLive.get(chainId) ?? block;
+  firstLive.set(chainId, first);
+  return first;
+};
 
 /** Leaves open what a block changed: the node has replaced it, and can no longer tell. */
 export const leaveUndecided = (chainId: number, block: BlockId) => {

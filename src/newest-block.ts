@@ -1,9 +1,14 @@
 import { ponder } from "ponder:registry";
 import { indexedBlock } from "ponder:schema";
-import { zeroHash } from "viem";
+import { eq } from "ponder";
+import { type Hash, zeroHash } from "viem";
 import { chainClient } from "../indexer/current-plan.ts";
 import { canonicalHash } from "./canonical-hash.ts";
-import { markLive, undecidedSince } from "./live-blocks.ts";
+import { type BlockId, markLive, undecidedSince } from "./live-blocks.ts";
+
+/** Whether a block comes after the newest one, or is that one. */
+const isNext = ({ number, hash, parentHash }: BlockId & { parentHash: Hash }, newest: BlockId): boolean =>
+  newest.number === number ? newest.hash === hash : newest.number === number - 1n && newest.hash === parentHash;
 
 ponder.on("NewestBlock:block", async ({ event, context }) => {
   const chainId = context.chain.id;
@@ -18,21 +23,18 @@ ponder.on("NewestBlock:block", async ({ event, context }) => {
     );
   }
 
-  // When fetching a fork's blocks fails half-way, Ponder forgets blocks whose rows it has not undone,
-  // and could build on them. Better to stop: after a restart it undoes all that is not final.
-  const newest = await context.db.find(indexedBlock, { chainId });
-  const isLinked =
-    newest === null ||
-    open !== null ||
-    newest.number < number - 1n ||
-    (newest.number === number - 1n ? newest.hash === parentHash : newest.hash === hash);
-  if (!isLinked) {
+  // When fetching a fork's blocks fails half-way, Ponder forgets blocks whose rows it has not undone, and could build
+  // on them; and a Postgres that crashes forgets the newest rows, and Ponder goes on without them. Better to stop:
+  // after a restart it begins at what is final.
+  const first = markLive(chainId, number);
+  // By a query: what Ponder would find by key, it may have in its own memory.
+  const [newest] = await context.db.sql.select().from(indexedBlock).where(eq(indexedBlock.chainId, chainId));
+  if (!open && !(newest ? isNext(event.block, newest) : number === first)) {
     throw new Error(
-      `Block ${number} (${hash}) of chain ${chainId} does not follow the newest indexed block ${newest.number} (${newest.hash}): a reorg was not undone. A restart undoes it.`,
+      `Block ${number} (${hash}) of chain ${chainId} does not follow the newest indexed block, ${newest ? `${newest.number} (${newest.hash})` : "of which there is none"}: a reorg was not undone, or Postgres has lost what was stored last. A restart puts it right.`,
     );
   }
 
-  markLive(chainId);
   const row = { number, hash: open ? zeroHash : hash, timestamp };
   await context.db
     .insert(indexedBlock)

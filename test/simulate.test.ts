@@ -4,10 +4,7 @@ import regressions from "../simulate/regressions.json" with { type: "json" };
 import { startNode } from "../stack/child.ts";
 import { keepOutput } from "./support/output.ts";
 
-// Without the reader, which has found answers that name an older block than they are of, for a moment after a reorg of
-// another chain: docs/reliability.md, "Known to fail". With that mended, it belongs here.
-
-/** 11 once found answers that named a block from before a restart: they stay as they are. */
+/** 11 and 13 once found answers that named a block from before a restart: they stay as they are. */
 const SEEDS = [11, 12, 13];
 const OPS = 700;
 /** What was found once is found again without the whole length. */
@@ -17,10 +14,7 @@ const MINUTES = 15;
 const simulate = async (seed: number, ops: number) => {
   const { output, printed } = keepOutput();
   const script = join(import.meta.dirname, "../simulate/main.ts");
-  const { exited } = startNode(script, ["--seed", String(seed), "--ops", String(ops), "--no-reader"], {
-    env: process.env,
-    output,
-  });
+  const { exited } = startNode(script, ["--seed", String(seed), "--ops", String(ops)], { env: process.env, output });
   const { code } = await exited;
   console.log(printed());
   expect(code, printed()).toBe(0);
@@ -41,7 +35,7 @@ test("under failures of everything around it, the service says what the registri
     expect(total(name), name).toBeGreaterThanOrEqual(SEEDS.length);
   }
   for (const name of ["RPC calls failed", "RPC lies", "past blocks"]) expect(total(name), name).toBeGreaterThan(10);
-  for (const name of ["answers over HTTP", "answers in SQL"]) {
+  for (const name of ["answers over HTTP", "answers in SQL", "reader's answers"]) {
     expect(total(name), name).toBeGreaterThan(1_000);
   }
 });

@@ -1,4 +1,4 @@
-import { CHECKS, type Check, checkRule } from "../../registry/check-rule.ts";
+import { CHECKS, type Check, checkRule, isBalanceCheck } from "../../registry/check-rule.ts";
 import { FULL_RIGHTS, MAX_UINT256, NO_CONTRACT, NO_TOKEN } from "../../registry/delegation.ts";
 import type { RegistryVersion } from "../../registry/networks.ts";
 import { DIGEST_WORDS, sumDigests } from "../../registry/state-digest.ts";
@@ -166,7 +166,6 @@ const checkFunction = (version: RegistryVersion, check: Check): SqlFunction => {
   const { delegate, vault, argument } = WALLETS[version];
   const asked: readonly Asked[] = version === "v2" ? [...SCOPE[check], "rights"] : SCOPE[check];
   const value = (name: Asked) => (asked.includes(name) ? ASKED[name].read : ASKED[name].zero);
-  const isBalance = check === "erc20" || check === "erc1155";
   const answer = (relation: string) =>
     `(select ${checkRule(relation, version, check)}
   from (values (chain_id, asked_vault, asked_delegate, asked_contract, asked_token_id, asked_rights))
@@ -180,7 +179,7 @@ const checkFunction = (version: RegistryVersion, check: Check): SqlFunction => {
       ...asked.map((name) => ASKED[name].arg),
       "at_block bigint default null",
     ],
-    returns: isBalance ? "numeric" : "boolean",
+    returns: isBalanceCheck(check) ? "numeric" : "boolean",
     options: PROBING,
     // Of what is called the same, a column is meant: the arguments have been read into constants.
     body: `
