@@ -1,4 +1,5 @@
 import type { Address } from "viem";
+import { hasAmount, hasTokenId, isToken } from "../registry/delegation.ts";
 import type { RegistryVersion } from "../registry/networks.ts";
 import { checksumAddress, checksumContract } from "./checksum-address.ts";
 import type { ListedDelegation } from "./queries/list-delegations.ts";
@@ -21,9 +22,6 @@ export const renderDelegations = (delegations: readonly ListedDelegation[], rend
 };
 
 const hasContract = (type: string) => type !== "ALL";
-const isToken = (type: string) => type !== "ALL" && type !== "CONTRACT";
-const hasTokenId = (type: string) => isToken(type) && type !== "ERC20";
-const isBalance = (type: string) => type === "ERC20" || type === "ERC1155";
 
 const renderNumber = (digits: string, { numbers }: Rendering) => (numbers === "string" ? `"${digits}"` : digits);
 
@@ -41,7 +39,7 @@ const renderFields = (delegation: ListedDelegation, own: Address, rendering: Ren
 const renderDetails = ({ direction, type, blockNumber, details }: ListedDelegation, rendering: Rendering): string => {
   if (details === null) return "";
   const { rights, amount, blockTimestamp, transactionHash } = details;
-  const shownAmount = isBalance(type) ? renderNumber(amount, rendering) : "null";
+  const shownAmount = hasAmount(type) ? renderNumber(amount, rendering) : "null";
   const standard = isToken(type) ? `"${type}"` : "null";
   const ofV2 =
     rendering.version === "v2" ? `,"rights":"${rights}","amount":${shownAmount},"tokenStandard":${standard}` : "";

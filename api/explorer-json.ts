@@ -1,4 +1,4 @@
-import { FULL_RIGHTS } from "../registry/delegation.ts";
+import { FULL_RIGHTS, hasAmount, hasTokenId, isToken } from "../registry/delegation.ts";
 import { checksumAddress, checksumContract } from "./checksum-address.ts";
 import type { Grant } from "./queries/explorer/explain-check.ts";
 import type { ExplorerChange } from "./queries/explorer/read-history.ts";
@@ -13,10 +13,6 @@ export const showBlock = ({ indexedBlock, indexedBlockTimestamp, finalizedBlock 
   timestamp: Number(indexedBlockTimestamp),
   finalized: Number(finalizedBlock),
 });
-
-const isToken = (type: string) => type !== "ALL" && type !== "CONTRACT";
-const hasTokenId = (type: string) => isToken(type) && type !== "ERC20";
-const hasAmount = (type: string) => type === "ERC20" || type === "ERC1155";
 
 const showDelegation = ({ registry, type, vault, delegate, contract, tokenId, rights, amount }: ExplorerRow) => ({
   registry,

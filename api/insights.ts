@@ -1,8 +1,8 @@
-import { createHash } from "node:crypto";
 import type { Address } from "viem";
 import { networkName } from "../registry/networks.ts";
 import { checksumAddress } from "./checksum-address.ts";
 import { overloaded } from "./database.ts";
+import { etagOf } from "./etag.ts";
 import { Problem } from "./problem.ts";
 import type { Activity, InsightRows } from "./queries/read-insights.ts";
 import { within } from "./within.ts";
@@ -72,7 +72,7 @@ const notYet = () => overloaded("The sums are not there yet. Try again in a mome
 
 const writeSnapshot = (rows: InsightRows, readAt: number): Snapshot => {
   const body = JSON.stringify(showInsights(rows, readAt));
-  return { body, etag: `"${createHash("sha256").update(body).digest("base64url").slice(0, 22)}"`, readAt };
+  return { body, etag: etagOf(body), readAt };
 };
 
 type Counts = { made: number; changed: number; revoked: number };

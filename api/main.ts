@@ -3,24 +3,15 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { refuseBusyPorts } from "../stack/ports.ts";
 import { describeError, loadEnvFiles, runUntilStopped, untilAborted } from "../stack/program.ts";
 import { parseAll, parseDatabaseUrl } from "../stack/settings.ts";
-import { loadAssets } from "../web/build.ts";
-import { createApp } from "./app.ts";
 import { readBuild } from "./build.ts";
 import { Database } from "./database.ts";
-import { Insights } from "./insights.ts";
-import { KeyDirectory } from "./keys/key-directory.ts";
-import { KeyUsage } from "./keys/key-usage.ts";
 import { startLimiter } from "./limits/limiter.ts";
 import { createLog } from "./log.ts";
-import { createMetrics } from "./metrics/metrics.ts";
 import { startMetricsServer } from "./metrics/metrics-server.ts";
 import { keepMigrating } from "./migrate.ts";
-import { loadVerifierLater } from "./portal/load-verifier.ts";
-import { readInsights } from "./queries/read-insights.ts";
 import { startServer } from "./server.ts";
+import { createService } from "./service.ts";
 import { apiPort, parseApiSettings } from "./settings.ts";
-import { Shards } from "./shards.ts";
-import { StateDigests } from "./state-digests.ts";
 
 // npm run api: the public HTTP service, over the database that indexers write to.
 
@@ -36,37 +27,15 @@ await runUntilStopped(async (signal) => {
   );
   await refuseBusyPorts([apiPort(settings)]);
   const build = readBuild(process.env);
-  const { log, addLine } = createLog(settings.logLevel);
+  const logging = createLog(settings.logLevel);
+  const { log } = logging;
 
   const primary = new Database(databaseUrl, log);
   const { databaseReadUrl } = settings;
-  // Keys stay with the primary: a new one works at once, and a revoked one does not outlive its minute.
   const database = databaseReadUrl === null ? primary : new Database(databaseReadUrl, log, "The read replica");
-  const shards = new Shards(database, settings.shards, settings.maxIndexLagSeconds);
-  const digests = new StateDigests(database, shards);
-  const { trustedProxies } = settings;
   const limiter = await startLimiter(settings.limit, settings.limitStoreUrl, log);
-  const metrics = createMetrics({ database, primary, shards, limiter, version: build.version });
-  const usage = new KeyUsage(primary);
-  const { batches } = metrics;
-  const insights = new Insights(
-    () => readInsights(database),
-    (error) => log.error({ err: error }, "Cannot read what the insights page shows"),
-  );
-  const keys = new KeyDirectory(primary, batches.keys);
-  const admission = { keys, usage, limiter, trustedProxies, metrics };
-  const { publicUrl, keysPerWallet } = settings;
-  const portal = settings.hasDeveloperPortal
-    ? { database: primary, keys, verify: loadVerifierLater(settings.rpcUrls), publicUrl, keysPerWallet }
-    : null;
-  const { answer } = createApp(
-    { database, shards, batches, digests, insights },
-    admission,
-    build,
-    { log, addLine },
-    await loadAssets(),
-    portal,
-  );
+  const parts = { primary, database, limiter, build, log: logging };
+  const { answer, shards, digests, metrics, usage } = await createService(settings, parts);
   await Promise.race([keepMigrating(databaseUrl, signal, log), sleep(LONGEST_WAIT_MS, undefined, { ref: false })]);
   await shards.watch(signal, log);
   const digesting = digests.watch(signal, log);

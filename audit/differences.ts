@@ -1,3 +1,4 @@
+import { hasAmount } from "../registry/delegation.ts";
 import { type Delegation, type DelegationKey, describeDelegation } from "./delegation.ts";
 import { describeQuestion, type Question } from "./question.ts";
 
@@ -36,9 +37,7 @@ export class Differences {
 
 const stateOf = (delegation: Delegation | undefined): string => {
   if (!delegation) return "not delegated";
-  return hasAmount(delegation) ? `amount ${delegation.amount}` : "delegated";
+  return hasAmount(delegation.type) ? `amount ${delegation.amount}` : "delegated";
 };
-
-const hasAmount = ({ type }: DelegationKey) => type === "ERC20" || type === "ERC1155";
 
 const pairOf = ({ registry, vault, delegate }: DelegationKey) => `${registry} ${vault} ${delegate}`;

@@ -1,6 +1,7 @@
 import { type Address, BaseError, ContractFunctionZeroDataError, type Hash, zeroAddress } from "viem";
 import { readContract } from "viem/actions";
 import { registryV1Abi, registryV2Abi } from "../registry/abi.ts";
+import { isBalanceCheck } from "../registry/check-rule.ts";
 import { FULL_RIGHTS, NO_CONTRACT, NO_TOKEN } from "../registry/delegation.ts";
 import type { RegistryVersion } from "../registry/networks.ts";
 import { type Block, CannotAuditError } from "./cannot-audit.ts";
@@ -122,7 +123,7 @@ export class RegistryReader {
   /** The registry's own answer to a check. */
   async check({ check, about }: Question): Promise<string> {
     const address = this.#addresses[about.registry];
-    if (address === null) return check === "erc20" || check === "erc1155" ? "0" : "false";
+    if (address === null) return isBalanceCheck(check) ? "0" : "false";
     const { vault, delegate, contract, tokenId, rights } = about;
     const v1 = { abi: registryV1Abi, address, ...this.#at } as const;
     const v2 = { abi: registryV2Abi, address, ...this.#at } as const;

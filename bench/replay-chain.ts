@@ -8,6 +8,7 @@ import {
   toFunctionSelector,
   zeroHash,
 } from "viem";
+import { hasAmount } from "../registry/delegation.ts";
 
 // A chain with registry events that is made up from block numbers: the same number always gives the
 // same block, and none is kept.
@@ -139,7 +140,7 @@ const earlierDelegation = (event: number, registry: Registry, isWanted: Wanted =
 
 type Wanted = (delegation: Delegation) => boolean;
 const isAny: Wanted = () => true;
-const hasAmount: Wanted = ({ type }) => type === "ERC20" || type === "ERC1155";
+const isBalance: Wanted = ({ type }) => hasAmount(type);
 
 type RegistryEvent = { registry: Registry; sender: Address; topics: Hex[]; data: Hex; input: Hex };
 
@@ -156,7 +157,7 @@ const eventOf = (event: number): RegistryEvent => {
   }
   if (kind < 0.1) return setV2(earlier(), 0);
   const amount = 1 + chanceBelow(1_000_000, "amount", event);
-  return kind < 0.15 ? setV2(earlier(hasAmount), amount) : setV2(delegationOf(event), amount);
+  return kind < 0.15 ? setV2(earlier(isBalance), amount) : setV2(delegationOf(event), amount);
 };
 
 const revokeAll = ({ vault }: Delegation): RegistryEvent =>

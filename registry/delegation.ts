@@ -19,6 +19,12 @@ type Scope<Type> = { type: Type; contract: Address; tokenId: bigint };
 export type DelegationKeyV1 = { vault: Address; delegate: Address } & Scope<DelegationTypeV1>;
 export type DelegationKeyV2 = { vault: Address; delegate: Address; rights: Hex } & Scope<DelegationTypeV2>;
 
+/** Whether a type is for tokens: of one of the standards, in v2. */
+export const isToken = (type: string): boolean => type !== "ALL" && type !== "CONTRACT";
+export const hasTokenId = (type: string): boolean => isToken(type) && type !== "ERC20";
+/** Whether a delegation of a type is for a balance. */
+export const hasAmount = (type: string): boolean => type === "ERC20" || type === "ERC1155";
+
 /** No contract, no token, no rights: the zero that stands for "not limited" in a key. */
 export const NO_CONTRACT: Address = `0x${"0".repeat(40)}`;
 export const NO_TOKEN = 0n;

@@ -5,6 +5,7 @@ import { type Address, getAddress, type Hex, zeroHash } from "viem";
 import { expect, inject, onTestFinished, test } from "vitest";
 import { createDataSets } from "../bench/data-set.ts";
 import { startPonderApi } from "../bench/ponder-api.ts";
+import { isBalanceCheck } from "../registry/check-rule.ts";
 import { startNode } from "../stack/child.ts";
 import { isUp } from "../stack/is-up.ts";
 import { findFreePort } from "../stack/ports.ts";
@@ -58,8 +59,7 @@ test("what the service is measured beside gives the same answers, and leaves the
   // Each check was asked with either answer; balances with a few amounts, too.
   for (const version of ["v1", "v2"] as const) {
     for (const check of CHECKS[version]) {
-      const isBalance = check === "erc20" || check === "erc1155";
-      for (const answer of isBalance ? ['"0"', "amount"] : ["true", "false"]) {
+      for (const answer of isBalanceCheck(check) ? ['"0"', "amount"] : ["true", "false"]) {
         expect(seen).toContain(`${version} ${check} ${answer}`);
       }
     }

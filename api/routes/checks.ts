@@ -1,4 +1,4 @@
-import type { Check } from "../../registry/check-rule.ts";
+import { type Check, isBalanceCheck } from "../../registry/check-rule.ts";
 import { FULL_RIGHTS, MAX_UINT256, NO_CONTRACT, NO_TOKEN } from "../../registry/delegation.ts";
 import type { RegistryVersion } from "../../registry/networks.ts";
 import { answerHeaders, checkChain, type Source } from "../answering.ts";
@@ -66,7 +66,7 @@ export const addChecks = (routes: Routes, { database, shards, batches }: Omit<So
     example,
     ...definition
   }: Definition<Values>) => {
-    const isBalance = check === "erc20" || check === "erc1155";
+    const isBalance = isBalanceCheck(check);
     const schema = isBalance
       ? z.union([z.bigint().openapi({ type: "integer", minimum: 0 }), z.string()]).openapi({
           description: `The delegated balance: ${MAX_UINT256} under a broader delegation, 0 without any.`,

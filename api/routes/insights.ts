@@ -1,3 +1,4 @@
+import { hasAlready } from "../etag.ts";
 import { respond } from "../exchange.ts";
 import type { Insights } from "../insights.ts";
 import type { Routes } from "./routes.ts";
@@ -15,10 +16,8 @@ export const addInsights = (routes: Routes, insights: Insights): void => {
       ETag: etag,
       Age: String(Math.max(0, Math.floor((Date.now() - readAt) / 1000))),
     };
-    const known = exchange.incoming.headers["if-none-match"];
-    if (known?.split(",").some((tag) => tag.trim().replace(/^W\//, "") === etag)) {
-      return respond(exchange, 304, null, headers);
-    }
-    return respond(exchange, 200, body, headers);
+    return hasAlready(exchange.incoming, etag)
+      ? respond(exchange, 304, null, headers)
+      : respond(exchange, 200, body, headers);
   });
 };

@@ -1,8 +1,8 @@
-import { createHash } from "node:crypto";
 import { brotliCompressSync, constants, gzipSync } from "node:zlib";
 import type { Asset, Assets } from "../../web/build.ts";
 import type { PageName, PageOf } from "../../web/pages.ts";
 import { ASSETS_PATH, renderShell } from "../../web/shell.ts";
+import { etagOf, hasAlready } from "../etag.ts";
 import { type Exchange, type Handler, type Reply, respond } from "../exchange.ts";
 import { Problem } from "../problem.ts";
 import type { Routes } from "./routes.ts";
@@ -65,12 +65,12 @@ const compress = (content: Buffer): Asset => ({
 
 /** Answers with the smallest form of a content that a browser takes, or that it has it already. */
 const answerWith = (asset: Asset, type: string, caching: string): Handler => {
-  const hash = createHash("sha256").update(asset.content).digest("base64url").slice(0, 22);
   const form = (body: Buffer, encoding: string) => {
-    const headers = { ...SECURITY, "Cache-Control": caching, Vary: "Accept-Encoding", ETag: `"${hash}-${encoding}"` };
+    const etag = etagOf(asset.content, encoding);
+    const headers = { ...SECURITY, "Cache-Control": caching, Vary: "Accept-Encoding", ETag: etag };
     return {
       body,
-      etag: headers.ETag,
+      etag,
       known: headers,
       headers: { ...headers, "Content-Type": type, ...(encoding !== "plain" && { "Content-Encoding": encoding }) },
     };
@@ -78,9 +78,9 @@ const answerWith = (asset: Asset, type: string, caching: string): Handler => {
   const forms = { br: form(asset.brotli, "br"), gzip: form(asset.gzip, "gzip"), plain: form(asset.content, "plain") };
 
   return (exchange: Exchange): Reply => {
-    const { "accept-encoding": accepted, "if-none-match": known } = exchange.incoming.headers;
-    const { body, etag, headers, known: knownHeaders } = forms[chooseEncoding(String(accepted ?? ""))];
-    return known?.includes(etag) ? respond(exchange, 304, null, knownHeaders) : respond(exchange, 200, body, headers);
+    const { incoming } = exchange;
+    const { body, etag, known, headers } = forms[chooseEncoding(String(incoming.headers["accept-encoding"] ?? ""))];
+    return hasAlready(incoming, etag) ? respond(exchange, 304, null, known) : respond(exchange, 200, body, headers);
   };
 };
 
