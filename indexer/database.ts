@@ -177,6 +177,8 @@ export class IndexerDatabase {
     await this.#query("update indexer.shard set caught_up = false where name = $1 and schema = $2", [shard, schema]);
     // Ponder does so too, but only when it has spoken to all its chains.
     await this.#setMeta(schema, "is_ready", 0);
+    // Ponder's own lock outlives a killed process by 25 s.
+    if (!(await this.#hasPonder(schema))) await this.#setMeta(schema, "is_locked", 0);
     await this.#forgetIndexedBlocks(schema);
   }
 
@@ -186,11 +188,6 @@ export class IndexerDatabase {
    */
   get isInDoubt(): boolean {
     return this.#isInDoubt;
-  }
-
-  /** Lifts Ponder's own lock of a schema, which outlives a killed process by 25 s. Only after Ponder has ended. */
-  async endRun(schema: string): Promise<void> {
-    await this.#setMeta(schema, "is_locked", 0);
   }
 
   /** The index that a shard's views show, or null while there are none. */
@@ -320,6 +317,18 @@ export class IndexerDatabase {
       // Not "delete", which Ponder's triggers would note in order to undo it.
       await client.query(`truncate ${tableName(schema, "indexed_block")}, ${reorgTable}`);
     });
+  }
+
+  /** Whether a Ponder is connected that runs an index: one that was killed may take a moment to go. */
+  async #hasPonder(schema: string): Promise<boolean> {
+    const { rows } = await this.#query<{ connected: boolean }>(
+      `select exists (
+         select from pg_stat_activity
+         where datname = current_database() and application_name = any ($1::name[]::text[])
+       ) as connected`,
+      [["internal", "user", "readonly"].map((pool) => `${schema}_${pool}`)],
+    );
+    return rows[0]?.connected === true;
   }
 
   async #setMeta(schema: string, key: string, value: number): Promise<void> {

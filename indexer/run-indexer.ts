@@ -95,7 +95,6 @@ const keepPonderRunning = async (
     const outcome = await index.follow(child.exited, heads).finally(child.stop);
     const exit = await child.exited;
     signal.removeEventListener("abort", child.stop);
-    await database.endRun(schema).catch(() => {});
     if (outcome === "superseded" || signal.aborted) return;
 
     const reason = exit.signal ? `was ended by ${exit.signal}` : `ended with code ${exit.code}`;
