@@ -180,11 +180,36 @@ export class IndexerDatabase {
     // Ponder's own lock outlives a killed process by 25 s.
     if (!(await this.#hasPonder(schema))) await this.#setMeta(schema, "is_locked", 0);
     await this.#forgetIndexedBlocks(schema);
+    await this.keepOnDisk(schema);
   }
 
   /**
-   * Whether the connection was lost since the run began. Postgres may have crashed then, and forgotten what it had
-   * told Ponder was stored: Ponder does not wait until that is on disk. What it stores next would leave a gap.
+   * Has Postgres put on disk what Ponder stores before it says that it is stored, which Ponder does not ask for. All
+   * that Ponder stores in a transaction comes with a checkpoint.
+   * @returns false while Ponder has not made its tables
+   */
+  async keepOnDisk(schema: string): Promise<boolean> {
+    const client = await this.#connection();
+    const checkpoints = await tableIn(client, schema, "_ponder_checkpoint");
+    if (!checkpoints) return false;
+    const { rows } = await client.query("select from pg_trigger where tgrelid = $1::regclass and tgname = 'on_disk'", [
+      checkpoints,
+    ]);
+    if (rows.length > 0) return true;
+    const commitOnDisk = tableName(schema, "commit_on_disk");
+    await client.query(
+      `create or replace function ${commitOnDisk}() returns trigger language plpgsql as
+       $$ begin perform set_config('synchronous_commit', 'on', true); return null; end $$`,
+    );
+    await client.query(
+      `create trigger on_disk after insert or update on ${checkpoints} for each statement execute function ${commitOnDisk}()`,
+    );
+    return true;
+  }
+
+  /**
+   * Whether the connection was lost since the run began. A standby may have taken over then, without what Ponder had
+   * stored last: what it stores next would leave a gap.
    */
   get isInDoubt(): boolean {
     return this.#isInDoubt;
@@ -314,7 +339,7 @@ export class IndexerDatabase {
       const reorgTable = await tableIn(client, schema, "_reorg__indexed_block");
       if (!reorgTable) return;
       await client.query(GIVE_WAY);
-      // Not "delete", which Ponder's triggers would note in order to undo it.
+      // Not "delete": Ponder's triggers would note it in order to undo it, and take its own connection for granted.
       await client.query(`truncate ${tableName(schema, "indexed_block")}, ${reorgTable}`);
     });
   }
@@ -494,8 +519,7 @@ const replaceViews = async (client: Queries, shard: string, schema: string): Pro
 /**
  * The newest block that a shard's rows include, and the newest that Ponder takes for final; never a later
  * one, which another chain's reorg could leave there for a moment. While the index is behind
- * its chains, its rows run ahead of the block in the table; and of a block that was left open nothing
- * can be said: then there is no row.
+ * its chains, and of a block that was left open, nothing can be said: then there is no row.
  */
 const selectIndexedBlock = (shard: string, schema: string) =>
   `select block.*, ${FINAL_BLOCK} as finalized_number

@@ -173,6 +173,7 @@ class ServedIndex {
     exited.then(() => ended.abort());
 
     let hasCaughtUp = false;
+    let isOnDisk = false;
     // Apart from the loop below: an RPC that does not answer must not hold it up.
     let newest: Heads | undefined;
     const watchHeads = async () => {
@@ -196,6 +197,7 @@ class ServedIndex {
           log("The connection to the database was lost: what was stored last may be, too. Looking it up again.");
           return "ended";
         }
+        isOnDisk ||= await this.#database.keepOnDisk(this.#schema);
         if (!hasCaughtUp && (await this.#database.serve(this.#shard, this.#schema, heads))) {
           hasCaughtUp = true;
           this.#hasServed = true;

@@ -1,8 +1,10 @@
 import { setTimeout as sleep } from "node:timers/promises";
+import pg from "pg";
 import type { LoadError } from "./load.ts";
 import type { Service } from "./service.ts";
 
 const LOCKED_MS = 5_000;
+const LOCK_AGAIN_MS = 100;
 const TERMINATIONS = 5;
 const TERMINATE_EVERY_MS = 1_000;
 const DOWN_MS = 2_000;
@@ -18,6 +20,24 @@ export type Fault = {
 
 const everybody = () => true;
 
+/** What Postgres says when it gives up on a lock: time-out, deadlock. */
+const GIVEN_UP: ReadonlySet<string | undefined> = new Set(["55P03", "40P01"]);
+
+/** Begins a transaction that holds the tables, unless somebody who holds one of them waits for another. */
+const lockTables = async (client: pg.Client, schema: string): Promise<boolean> => {
+  const tables = ["delegation_change", "delegation_v1", "delegation_v2", "indexed_block"];
+  await client.query("begin");
+  try {
+    await client.query("set local lock_timeout = '500ms'");
+    await client.query(`lock table ${tables.map((table) => `${schema}.${table}`)} in access exclusive mode`);
+    return true;
+  } catch (error) {
+    if (!(error instanceof pg.DatabaseError) || !GIVEN_UP.has(error.code)) throw error;
+    await client.query("rollback");
+    return false;
+  }
+};
+
 /** Another session has locked what every answer is read from. */
 export const lockHeld: Fault = {
   name: "postgres-lock-held",
@@ -25,10 +45,7 @@ export const lockHeld: Fault = {
   run: (service) =>
     service.withClient(async (client) => {
       const { rows } = await client.query("select schema from indexer.shard");
-      await client.query("begin");
-      for (const table of ["delegation_change", "delegation_v1", "delegation_v2", "indexed_block"]) {
-        await client.query(`lock table ${rows[0].schema}.${table} in access exclusive mode`);
-      }
+      while (!(await lockTables(client, rows[0].schema))) await sleep(LOCK_AGAIN_MS);
       await sleep(LOCKED_MS);
       await client.query("commit");
     }),

@@ -169,4 +169,5 @@ const startLoad = ({ ports, counters, connections, perSecond }: Load, tally: Tal
 
 const tally = new Tally();
 process.on("message", (load: Load) => startLoad(load, tally));
+process.on("disconnect", () => process.exit());
 setInterval(() => process.send?.(tally.take()), 1_000);

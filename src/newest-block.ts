@@ -6,7 +6,7 @@ import { chainClient } from "../indexer/current-plan.ts";
 import { canonicalHash } from "./canonical-hash.ts";
 import { type BlockId, markLive, undecidedSince } from "./live-blocks.ts";
 
-/** Whether a block comes after the newest one, or is that one. */
+/** Whether a block comes after the newest one; or is that one, which was stored although Ponder was not told so. */
 const isNext = ({ number, hash, parentHash }: BlockId & { parentHash: Hash }, newest: BlockId): boolean =>
   newest.number === number ? newest.hash === hash : newest.number === number - 1n && newest.hash === parentHash;
 
@@ -24,8 +24,8 @@ ponder.on("NewestBlock:block", async ({ event, context }) => {
   }
 
   // When fetching a fork's blocks fails half-way, Ponder forgets blocks whose rows it has not undone, and could build
-  // on them; and a Postgres that crashes forgets the newest rows, and Ponder goes on without them. Better to stop:
-  // after a restart it begins at what is final.
+  // on them; and where a standby of Postgres takes over, the newest rows may be gone, and Ponder goes on without them.
+  // Better to stop: after a restart it begins at what is final.
   const first = markLive(chainId, number);
   // By a query: what Ponder would find by key, it may have in its own memory.
   const [newest] = await context.db.sql.select().from(indexedBlock).where(eq(indexedBlock.chainId, chainId));
