@@ -197,7 +197,7 @@ class ServedIndex {
           log("The connection to the database was lost: what was stored last may be, too. Looking it up again.");
           return "ended";
         }
-        isOnDisk ||= await this.#database.keepOnDisk(this.#schema);
+        if (!isOnDisk) isOnDisk = await this.#database.keepOnDisk(this.#schema);
         if (!hasCaughtUp && (await this.#database.serve(this.#shard, this.#schema, heads))) {
           hasCaughtUp = true;
           this.#hasServed = true;
