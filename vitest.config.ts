@@ -1,5 +1,7 @@
 import { defineConfig } from "vitest/config";
 
+const SIMULATION = "test/simulate.test.ts";
+
 export default defineConfig({
   test: {
     // The tests start real chains and indexers: two files at a time leave them the machine.
@@ -10,10 +12,18 @@ export default defineConfig({
         test: {
           name: "service",
           include: ["test/**/*.test.ts"],
-          exclude: ["test/browser/**"],
+          exclude: ["test/browser/**", SIMULATION],
           globalSetup: "test/support/global-setup.ts",
           testTimeout: 300_000,
           hookTimeout: 120_000,
+        },
+      },
+      {
+        // After all others: it starts three of everything, and would leave them too little of the machine.
+        test: {
+          name: "simulation",
+          include: [SIMULATION],
+          sequence: { groupOrder: 1 },
         },
       },
       {
