@@ -30,26 +30,29 @@ const startForgetfulPostgres = async () => {
   // Postgres does not run as root, and its user has to get in.
   await chmod(folder, 0o755);
   const directory = join(folder, "postgres");
-  const copy = join(folder, "copy");
   let postgres = await startEmbeddedPostgres({ directory });
   const { url } = postgres;
   const start = async () => {
     postgres = await startEmbeddedPostgres({ directory, preferredPort: Number(new URL(url).port) });
   };
-  onTestFinished(async () => {
-    await postgres.stop();
-    await rm(folder, { recursive: true, force: true });
-  });
   const withClient = async <T>(run: (client: pg.Client) => Promise<T>): Promise<T> => {
     const client = new pg.Client(url);
     client.on("error", () => {});
     await client.connect();
     return run(client).finally(() => client.end().catch(() => {}));
   };
-  await withClient(async (client) => {
+  const data = await withClient(async (client) => {
     await client.query(`alter system set wal_writer_delay = ${KEPT_IN_MEMORY_MS}`);
     await client.query("alter system set wal_writer_flush_after = '1GB'");
     await client.query("select pg_reload_conf()");
+    // Not the directory itself where the server's user cannot get in.
+    const { rows } = await client.query("show data_directory");
+    return String(rows[0].data_directory);
+  });
+  const copy = `${data}-copy`;
+  onTestFinished(async () => {
+    await postgres.stop();
+    for (const path of [folder, data, copy]) await rm(path, { recursive: true, force: true });
   });
   return {
     url,
@@ -61,13 +64,13 @@ const startForgetfulPostgres = async () => {
     /** Keeps what is stored now. */
     keepCopy: async () => {
       await postgres.stop();
-      await copyCluster(directory, copy);
+      await copyCluster(data, copy);
       await start();
     },
     /** Has a server take over that has what was kept, and nothing since. */
     takeCopy: async () => {
       await withClient((client) => crashPostgres(client, directory));
-      await copyCluster(copy, directory);
+      await copyCluster(copy, data);
       await start();
     },
   };
