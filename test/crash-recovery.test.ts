@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, test } from "vitest";
-import { dumpTables } from "./support/index-state.ts";
+import { dumpTables, findIndexes } from "./support/index-state.ts";
 import { seededRandom } from "./support/random.ts";
 import { connect, createDatabase, startIndexer, until, untilIndexed } from "./support/setup.ts";
 import { Subject } from "./support/subject.ts";
@@ -21,10 +21,7 @@ test("an indexer killed during backfill and live indexing loses nothing and doub
 
   /** How far the index is, before its views show it. */
   const backfill = async (): Promise<{ checkpoints: number; changes: number; ready: number } | null> => {
-    const { rows } = await database.query(
-      "select nspname from pg_namespace where nspname ~ '^registry_[0-9a-f]{10}$' limit 1",
-    );
-    const schema = rows[0]?.nspname;
+    const [schema] = await findIndexes(database);
     if (!schema) return null;
     const { rows: state } = await database
       .query(

@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, test } from "vitest";
 import { startApi } from "./support/api.ts";
+import { findIndexes } from "./support/index-state.ts";
 import { Random } from "./support/random.ts";
 import { connect, createDatabase, startIndexer, until, untilIndexed } from "./support/setup.ts";
 import { Subject } from "./support/subject.ts";
@@ -8,11 +9,6 @@ import { Subject } from "./support/subject.ts";
 const servedSchema = async (database: Awaited<ReturnType<typeof connect>>) => {
   const { rows } = await database.query("select schema from indexer.shard where name = 'registry'");
   return rows[0]?.schema;
-};
-
-const indexSchemas = async (database: Awaited<ReturnType<typeof connect>>) => {
-  const { rows } = await database.query("select nspname from pg_namespace where nspname ~ '^registry_[0-9a-f]{10}$'");
-  return rows.map(({ nspname }) => nspname);
 };
 
 test("a restarted indexer resumes; a changed one builds beside it, takes over without a gap, and drops it", async () => {
@@ -91,12 +87,12 @@ test("a restarted indexer resumes; a changed one builds beside it, takes over wi
 
   // Another start block: another index, by an indexer beside the one that runs.
   const changed = await startIndexer({ databaseUrl, chains, env: { START_BLOCK_8453: "1" } });
-  await until("the new index is under way", async () => (await indexSchemas(database)).length === 2);
+  await until("the new index is under way", async () => (await findIndexes(database)).length === 2);
   await until("the new index is shown", async () => (await servedSchema(database)) !== schema);
   expect(await old.exited).toEqual({ code: 0, signal: null });
   expect(old.output()).toContain("is superseded");
 
-  await until("the old index is dropped", async () => (await indexSchemas(database)).length === 1);
+  await until("the old index is dropped", async () => (await findIndexes(database)).length === 1);
   await sleep(1000);
   isReading = false;
   await Promise.all([reading, analysing, asking, mining]);

@@ -7,6 +7,7 @@ import pg from "pg";
 import { expect, onTestFinished, test } from "vitest";
 import { startEmbeddedPostgres } from "../../stack/embedded-postgres.ts";
 import { crashPostgres } from "../support/crash-postgres.ts";
+import { findIndexes } from "../support/index-state.ts";
 import { Random } from "../support/random.ts";
 import { startIndexer, until, untilIndexed } from "../support/setup.ts";
 import { Subject } from "../support/subject.ts";
@@ -134,12 +135,10 @@ test("postgres-forgets: history, of which nothing is missing in the end", async 
   const postgres = await startForgetfulPostgres();
   const changes = () =>
     postgres.withClient(async (client) => {
-      const { rows } = await client.query(
-        "select nspname from pg_namespace where nspname ~ '^registry_[0-9a-f]{10}$' limit 1",
-      );
-      if (!rows[0]) return 0;
+      const [schema] = await findIndexes(client);
+      if (!schema) return 0;
       const log = await client
-        .query(`select count(*)::int from ${rows[0].nspname}.delegation_change`)
+        .query(`select count(*)::int from ${schema}.delegation_change`)
         .catch(() => ({ rows: [] }));
       return Number(log.rows[0]?.count ?? 0);
     });

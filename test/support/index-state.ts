@@ -5,6 +5,12 @@ import type { DelegationKeyV1, DelegationKeyV2 } from "../../registry/delegation
 /** A connection, or as many as it takes. */
 export type Queries = pg.Client | pg.Pool;
 
+/** The indexes of the shard "registry" that there are, whether its views show them or not. */
+export const findIndexes = async (database: Queries): Promise<string[]> => {
+  const { rows } = await database.query("select nspname from pg_namespace where nspname ~ '^registry_[0-9a-f]{10}$'");
+  return rows.map(({ nspname }) => nspname);
+};
+
 export type DelegationV1 = DelegationKeyV1;
 export type DelegationV2 = DelegationKeyV2 & { amount: bigint };
 
