@@ -7,6 +7,7 @@ import { IndexerDatabase } from "../indexer/database.ts";
 import { AIRDROP, COIN, createSampleDatabase, GUEST, HOT, NFT, VAULT } from "./support/api.ts";
 import { copyIndex, servedSchema, takeCopy } from "./support/index-copy.ts";
 import { connect, until } from "./support/setup.ts";
+import { uniqueName } from "./support/unique-name.ts";
 
 // What data teams are given: views and functions in the schema analytics, over the sandbox's samples.
 
@@ -243,7 +244,7 @@ test("every view, column and function has a comment, and a change of any of them
 
 test("a role that may use the schema analytics and nothing else reads every view and calls every function", async () => {
   const { databaseUrl, client, rows, value } = await setUp();
-  const role = `test_analyst_${process.pid}`;
+  const role = uniqueName("test_analyst");
   await client.query(`create role ${role} login password 'test'`);
   onTestFinished(async () => {
     const owner = await connect(databaseUrl);
@@ -336,7 +337,7 @@ test("a chain that two shards have is shown once, from the fresher one; shards c
 test("views stay in place through a re-index, also one that changes columns, for readers, grants and views made of them", async () => {
   const { databaseUrl, client, value } = await setUp();
   const expected = await value(COUNT);
-  const role = `test_reader_${process.pid}`;
+  const role = uniqueName("test_reader");
   await client.query(`create role ${role}; grant select on analytics.delegations to ${role}`);
   await client.query(
     "create view public.of_a_data_team as select vault, count(*) from analytics.delegations group by 1",

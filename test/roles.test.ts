@@ -7,6 +7,7 @@ import { Random } from "./support/random.ts";
 import { rolesFor, runRoles } from "./support/roles.ts";
 import { connect, createDatabase, startIndexer, until, untilIndexed } from "./support/setup.ts";
 import { Subject } from "./support/subject.ts";
+import { uniqueName } from "./support/unique-name.ts";
 
 const servedSchema = async (database: pg.Client): Promise<string> => {
   const { rows } = await database.query("select schema from indexer.shard where name = 'registry'");
@@ -177,7 +178,7 @@ test("what one superuser has made is handed over, and goes on under the roles; w
 
 test("an administrator who is no superuser can make the roles, and make them again with other passwords and shards", async () => {
   const admin = await connect(await createDatabase());
-  const name = `admin_${process.pid}`;
+  const name = uniqueName("admin");
   const { rows } = await admin.query("select current_database() as database");
   await admin.query(`create role ${name} login createrole password 'pass'`);
   await admin.query(`alter database ${rows[0].database} owner to ${name}`);
@@ -225,7 +226,7 @@ test("all problems of the settings are told at once, and no password", async () 
 
 test("a password is sent as what Postgres itself would keep of it", async () => {
   const database = await connect(await createDatabase());
-  const role = `scram_${process.pid}`;
+  const role = uniqueName("scram");
   await database.query(`create role ${role} password 'correct horse'`);
   const { rows } = await database.query("select rolpassword from pg_authid where rolname = $1", [role]);
   await database.query(`drop role ${role}`);

@@ -9,6 +9,7 @@ import { findFreePort } from "../../stack/ports.ts";
 import { startIndexerProcess } from "./indexer-process.ts";
 import { keepOutput } from "./output.ts";
 import { createDatabase, launchChain, until } from "./setup.ts";
+import { uniqueName } from "./unique-name.ts";
 
 /** The sandbox's wallets and contracts, as the samples use them. */
 export const VAULT = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266";
@@ -125,7 +126,7 @@ export const createSampleDatabase = async (): Promise<string> => {
       await indexSamples(made);
       await client.query(`alter database ${new URL(made).pathname.slice(1)} rename to sample`);
     }
-    const name = `sample_${process.pid}_${Date.now()}`;
+    const name = uniqueName("sample");
     await client.query(`create database ${name} template sample`);
     url.pathname = `/${name}`;
     return url.href;

@@ -1,6 +1,7 @@
 import pg from "pg";
 import { onTestFinished } from "vitest";
 import { generateKey, hashKey, prefixOf } from "../../api/keys/api-key.ts";
+import { uniqueName } from "./unique-name.ts";
 
 /** Puts a new key where `npm run keys -- create` puts it. */
 export const addKey = async (database: pg.Client, name = "test"): Promise<{ key: string; id: string }> => {
@@ -21,11 +22,9 @@ export const misspell = (key: string): string => `${key.slice(0, -1)}${key.endsW
 /** What nobody but the owner of a key may see, not even a part of it. */
 export const secretOf = (key: string): string => key.slice(prefixOf(key).length, -"cccccc".length);
 
-let roles = 0;
-
 /** The URL of a database for somebody who may connect to it, and nothing else. It goes with the test. */
 export const createRole = async (databaseUrl: string): Promise<{ url: string; role: string }> => {
-  const role = `role_${process.pid}_${++roles}`;
+  const role = uniqueName("role");
   const runAsOwner = async (text: string) => {
     const client = new pg.Client(databaseUrl);
     await client.connect();

@@ -3,6 +3,7 @@ import pg from "pg";
 import { onTestFinished } from "vitest";
 import { startNode } from "../../stack/child.ts";
 import { keepOutput } from "./output.ts";
+import { uniqueName } from "./unique-name.ts";
 
 /** `npm run roles`, to its end. */
 export const runRoles = async (env: NodeJS.ProcessEnv): Promise<{ code: number | null; output: string }> => {
@@ -15,12 +16,9 @@ export const runRoles = async (env: NodeJS.ProcessEnv): Promise<{ code: number |
   return { code, output: printed() };
 };
 
-let installations = 0;
-
 /** Settings of `npm run roles` for a database, with roles that no other test has. They go with the test. */
 export const rolesFor = (databaseUrl: string) => {
-  const number = `${process.pid}_${++installations}`;
-  const [indexer, api, analyst] = [`indexer_${number}`, `api_${number}`, `analyst_${number}`];
+  const [indexer, api, analyst] = [uniqueName("indexer"), uniqueName("api"), uniqueName("analyst")];
   onTestFinished(async () => {
     const client = new pg.Client(databaseUrl);
     await client.connect();

@@ -5,18 +5,17 @@ import { type LocalChain, startLocalChain } from "../../sandbox/chain.ts";
 import { compileContracts } from "../../sandbox/contracts.ts";
 import { findFreePort } from "../../stack/ports.ts";
 import { type IndexerOptions, startIndexerProcess } from "./indexer-process.ts";
+import { uniqueName } from "./unique-name.ts";
 import { until } from "./until.ts";
 
 export { until, untilIndexed } from "./until.ts";
 
 // Real parts for one test. Each ends with the test that asked for it.
 
-let databases = 0;
-
 /** An empty database. */
 export const createDatabase = async (): Promise<string> => {
   const url = new URL(inject("postgresUrl"));
-  const name = `test_${process.pid}_${++databases}`;
+  const name = uniqueName("test");
   const client = new pg.Client(url.href);
   await client.connect();
   await client.query(`create database ${name}`);
