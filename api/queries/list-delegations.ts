@@ -95,7 +95,7 @@ export const shortListsStatement = (kind: ListKind): string => {
     `(select string_agg(concat_ws(' ', ${columnsOf(kind)}), ',') from ${half(kind, direction, given)} half)`;
   // The tables in the order in which a reorg locks them.
   return `
-      select concat_ws('|', q.position, ${freshnessColumns("block")}, nullif(concat_ws(',', list.incoming, list.outgoing), ''))
+      select concat_ws('|', q.position, concat_ws(',', list.incoming, list.outgoing), ${freshnessColumns("block")})
       from unnest($1::bigint[], $2::text[]) with ordinality as q (chain_id, wallet, position)
       cross join lateral (select ${joined(0)} as incoming, ${joined(1)} as outgoing) list
       left join "${kind.schema}".indexed_block block on block.chain_id = q.chain_id
@@ -175,10 +175,10 @@ export class ShortLists {
       ],
     });
     return rows.map(([text], index) => {
-      const [position, number = null, timestamp, finalized, list] = text?.split("|") ?? [];
+      const [position, list, number = null, timestamp, finalized] = text?.split("|") ?? [];
       // Nobody may get somebody else's list.
       if (Number(position) !== index + 1) throw new Error(`Row ${index + 1} is list ${position}.`);
-      const delegations = list?.split(",").map((delegation) => readDelegation(delegation.split(" "))) ?? [];
+      const delegations = list ? list.split(",").map((delegation) => readDelegation(delegation.split(" "))) : [];
       if (delegations.length > SHORT_LIST) return null;
       return { freshness: readFreshness([number, timestamp, finalized]), delegations };
     });

@@ -79,6 +79,7 @@ test("an index that is behind its chains after a restart, or unsure of its newes
   await database.query("set session_replication_role = replica");
   await database.query(`update ${rows[0].schema}.indexed_block set hash = '${zeroHash}' where chain_id = 1`);
   await expectRefusal(api, check(1), "not-indexed", /still being indexed/);
+  await expectRefusal(api, list(1), "not-indexed", /still being indexed/);
   await expectAnswered(api, 137);
 });
 
