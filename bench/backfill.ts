@@ -1,7 +1,8 @@
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import pg from "pg";
-import { type IndexPlan, PLAN_VARIABLE } from "../indexer/plan.ts";
+import type { IndexPlan } from "../indexer/plan.ts";
+import { startPonder } from "../indexer/start-ponder.ts";
 import { networks } from "../registry/networks.ts";
 import { type Child, startNode } from "../stack/child.ts";
 import { findFreePort } from "../stack/ports.ts";
@@ -12,7 +13,6 @@ import type { Case } from "./report.ts";
 import { median } from "./rounds.ts";
 
 const ROOT = join(import.meta.dirname, "..");
-const PONDER = join(ROOT, "node_modules/ponder/dist/esm/bin/ponder.js");
 const SCHEMA = "backfill";
 
 const APPS = { ours: ROOT, baseline: join(import.meta.dirname, "empty-handlers") };
@@ -107,7 +107,7 @@ const backfill = (app: App, serverUrl: string, events: number, log: Log): Promis
       await rpc.untilUp();
 
       const serverCpuBefore = serverCpu();
-      const ponder = await startPonder(app, rpc.url, databaseUrl);
+      const ponder = await startApp(app, rpc.url, databaseUrl);
       parts.push(ponder);
       await untilReady(client, ponder, log);
       const seconds = (Date.now() - (await rpc.firstLogsAt())) / 1000;
@@ -155,7 +155,7 @@ const startReplayRpc = async (events: number) => {
   };
 };
 
-const startPonder = async (app: App, rpcUrl: string, databaseUrl: string): Promise<Child> => {
+const startApp = async (app: App, rpcUrl: string, databaseUrl: string): Promise<Child> => {
   const mainnet = networks.get(1);
   if (!mainnet?.v1 || !mainnet.v2) throw new Error("Chain 1 does not have both registries.");
   const plan: IndexPlan = {
@@ -171,16 +171,16 @@ const startPonder = async (app: App, rpcUrl: string, databaseUrl: string): Promi
     ],
     pollingIntervalMs: 1000,
   };
-  const args = ["start", "--root", APPS[app], "--schema", SCHEMA, "--hostname", "127.0.0.1", "--log-format", "json"];
-  return startNode(PONDER, args, {
+  return startPonder({
+    root: APPS[app],
+    plan,
+    databaseUrl,
+    schema: SCHEMA,
+    host: "127.0.0.1",
+    port: await findFreePort(),
+    logLevel: "info",
+    logFormat: "json",
     output: logFile(`backfill-${app}`),
-    env: {
-      ...process.env,
-      PORT: String(await findFreePort()),
-      DATABASE_URL: databaseUrl,
-      [PLAN_VARIABLE]: JSON.stringify(plan),
-      PONDER_TELEMETRY_DISABLED: "true",
-    },
   });
 };
 

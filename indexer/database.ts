@@ -94,6 +94,11 @@ const INVALID_TABLE_DEFINITION = "42P16";
  */
 const GIVE_WAY = "set local lock_timeout = '200ms'";
 
+/** The timeline that a server writes, in its own digits. */
+const TIMELINE = "left(pg_walfile_name(pg_current_wal_lsn()), 8)";
+/** What a server says that does not tell it, as some that are managed: not allowed, not there, not supported. */
+const NOT_TOLD = ["42501", "42883", "0A000"];
+
 const QUERY_TIMEOUT_MS = 60_000;
 const CLOSE_TIMEOUT_MS = 2_000;
 const RETAKE_MS = 2_000;
@@ -117,6 +122,8 @@ export class IndexTakenError extends Error {
 export class IndexerDatabase {
   readonly #url: string;
   #locked: string | undefined;
+  /** That of the Postgres which the run began with. */
+  #timeline: string | null = null;
   #isInDoubt = false;
   #client: Promise<pg.Client> | undefined;
 
@@ -170,9 +177,10 @@ export class IndexerDatabase {
   /**
    * Notes that an index is about to be run: until it has caught up, its shard says nothing. Throws an
    * IndexTakenError if this process no longer has it.
+   * @returns whether what Ponder stores is guarded: not yet, where it has still to make its tables
    */
-  async beginRun(shard: string, schema: string): Promise<void> {
-    await this.#connection();
+  async beginRun(shard: string, schema: string): Promise<boolean> {
+    this.#timeline = await this.#readTimeline();
     this.#isInDoubt = false;
     await this.#query("update indexer.shard set caught_up = false where name = $1 and schema = $2", [shard, schema]);
     // Ponder does so too, but only when it has spoken to all its chains.
@@ -180,31 +188,47 @@ export class IndexerDatabase {
     // Ponder's own lock outlives a killed process by 25 s.
     if (!(await this.#hasPonder(schema))) await this.#setMeta(schema, "is_locked", 0);
     await this.#forgetIndexedBlocks(schema);
-    await this.keepOnDisk(schema);
+    return this.guardStore(schema);
   }
 
   /**
-   * Has Postgres put on disk what Ponder stores before it says that it is stored, which Ponder does not ask for. All
-   * that Ponder stores in a transaction comes with a checkpoint.
+   * Has Postgres guard what Ponder stores, all of which comes with a checkpoint. It puts it on disk before it says that
+   * it is stored, which Ponder does not ask for. And a standby that took over since the run began refuses it: it may lack
+   * what was stored last, and Ponder would go on after that.
    * @returns false while Ponder has not made its tables
    */
-  async keepOnDisk(schema: string): Promise<boolean> {
+  async guardStore(schema: string): Promise<boolean> {
     const client = await this.#connection();
     const checkpoints = await tableIn(client, schema, "_ponder_checkpoint");
     if (!checkpoints) return false;
-    const { rows } = await client.query("select from pg_trigger where tgrelid = $1::regclass and tgname = 'on_disk'", [
-      checkpoints,
-    ]);
-    if (rows.length > 0) return true;
-    const commitOnDisk = tableName(schema, "commit_on_disk");
+    const guard = tableName(schema, "on_store");
+    // To Ponder "does not exist" is an error that it need not try again: it ends at once.
+    const refusal = "What was stored last may not be there: another Postgres has taken over, where it does not exist.";
+    const refuse =
+      this.#timeline === null ? "" : `if ${TIMELINE} <> '${this.#timeline}' then raise exception '${refusal}'; end if;`;
     await client.query(
-      `create or replace function ${commitOnDisk}() returns trigger language plpgsql as
-       $$ begin perform set_config('synchronous_commit', 'on', true); return null; end $$`,
+      `create or replace function ${guard}() returns trigger language plpgsql as $$ begin
+         ${refuse}
+         perform set_config('synchronous_commit', 'on', true);
+         return null;
+       end $$`,
     );
     await client.query(
-      `create trigger on_disk after insert or update on ${checkpoints} for each statement execute function ${commitOnDisk}()`,
+      `create or replace trigger on_store after insert or update on ${checkpoints}
+       for each statement execute function ${guard}()`,
     );
     return true;
+  }
+
+  /** The timeline of the server, a new one for each standby that takes over; null where the server does not tell. */
+  async #readTimeline(): Promise<string | null> {
+    try {
+      const { rows } = await this.#query<{ timeline: string }>(`select ${TIMELINE} as timeline`);
+      return rows[0]?.timeline ?? null;
+    } catch (error) {
+      if (error instanceof pg.DatabaseError && NOT_TOLD.includes(error.code ?? "")) return null;
+      throw error;
+    }
   }
 
   /**

@@ -2,17 +2,16 @@ import { join } from "node:path";
 import type { Writable } from "node:stream";
 import { setTimeout as sleep } from "node:timers/promises";
 import { getBlock } from "viem/actions";
-import { type Child, startNode } from "../stack/child.ts";
 import { describeError, orAborted } from "../stack/program.ts";
 import { createChainClient } from "./chain-transport.ts";
 import { type Heads, IndexerDatabase, IndexTakenError } from "./database.ts";
 import { indexId } from "./index-id.ts";
-import { type ChainPlan, type IndexPlan, PLAN_VARIABLE } from "./plan.ts";
+import type { ChainPlan, IndexPlan } from "./plan.ts";
 import { checkEndpoints, preparePlan } from "./prepare-plan.ts";
 import type { IndexerSettings } from "./settings.ts";
+import { startPonder } from "./start-ponder.ts";
 
 const ROOT = join(import.meta.dirname, "..");
-const PONDER = join(ROOT, "node_modules/ponder/dist/esm/bin/ponder.js");
 
 const CATCHING_UP_WATCH_MS = 500;
 const WATCH_MS = 2_000;
@@ -79,8 +78,9 @@ const keepPonderRunning = async (
 
   while (!signal.aborted) {
     let heads: Heads;
+    let isGuarded: boolean;
     try {
-      await database.beginRun(settings.shard, schema);
+      isGuarded = await database.beginRun(settings.shard, schema);
       heads = await orAborted(signal, fetchHeads(plan));
       await database.noteHeads(schema, plan.chains, heads);
     } catch (error) {
@@ -90,9 +90,12 @@ const keepPonderRunning = async (
       continue;
     }
 
-    const child = startPonder(settings, plan, schema, options);
+    const { host, port, logLevel } = settings;
+    const { databaseUrl, output } = options;
+    const logFormat = process.stdout.isTTY || output ? "pretty" : "json";
+    const child = startPonder({ root: ROOT, plan, databaseUrl, schema, host, port, logLevel, logFormat, output });
     signal.addEventListener("abort", child.stop, { once: true });
-    const outcome = await index.follow(child.exited, heads).finally(child.stop);
+    const outcome = await index.follow(child.exited, heads, isGuarded).finally(child.stop);
     const exit = await child.exited;
     signal.removeEventListener("abort", child.stop);
     if (outcome === "superseded" || signal.aborted) return;
@@ -117,35 +120,6 @@ const fetchReachableHeads = async ({ chains }: IndexPlan): Promise<Heads> => {
   return new Map(heads.flatMap((head) => (head.status === "fulfilled" ? [head.value] : [])));
 };
 
-const startPonder = (
-  { host, port, logLevel }: IndexerSettings,
-  plan: IndexPlan,
-  schema: string,
-  { databaseUrl, output }: Options,
-): Child =>
-  startNode(
-    PONDER,
-    [
-      "start",
-      ...["--root", ROOT],
-      ...["--schema", schema],
-      ...["--hostname", host],
-      ...["--log-level", logLevel],
-      ...["--log-format", process.stdout.isTTY || output ? "pretty" : "json"],
-    ],
-    {
-      output,
-      env: {
-        ...process.env,
-        // To Ponder PORT counts for more than its own option; to everybody else it is the public API's.
-        PORT: String(port),
-        DATABASE_URL: databaseUrl,
-        [PLAN_VARIABLE]: JSON.stringify(plan),
-        PONDER_TELEMETRY_DISABLED: "true",
-      },
-    },
-  );
-
 /** An index on its way into the shard's views, and out of them. */
 class ServedIndex {
   readonly #shard: string;
@@ -167,13 +141,17 @@ class ServedIndex {
   }
 
   /** Follows the index while its Ponder runs. Throws an IndexTakenError when another process has it. */
-  async follow(exited: Promise<unknown>, heads: Heads): Promise<"ended" | "ended after catching up" | "superseded"> {
+  async follow(
+    exited: Promise<unknown>,
+    heads: Heads,
+    wasGuarded: boolean,
+  ): Promise<"ended" | "ended after catching up" | "superseded"> {
     const { log, onReady } = this.#options;
     const ended = new AbortController();
     exited.then(() => ended.abort());
 
     let hasCaughtUp = false;
-    let isOnDisk = false;
+    let isGuarded = wasGuarded;
     // Apart from the loop below: an RPC that does not answer must not hold it up.
     let newest: Heads | undefined;
     const watchHeads = async () => {
@@ -197,7 +175,7 @@ class ServedIndex {
           log("The connection to the database was lost: what was stored last may be, too. Looking it up again.");
           return "ended";
         }
-        if (!isOnDisk) isOnDisk = await this.#database.keepOnDisk(this.#schema);
+        if (!isGuarded) isGuarded = await this.#database.guardStore(this.#schema);
         if (!hasCaughtUp && (await this.#database.serve(this.#shard, this.#schema, heads))) {
           hasCaughtUp = true;
           this.#hasServed = true;

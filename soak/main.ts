@@ -37,15 +37,16 @@ const LONGEST_RECOVERY_S = 120;
 /** How far an index may be behind its chain, in blocks of a second each, when all is over. */
 const MOST_BEHIND = 5;
 
+/** Those that end a process first: what takes its place lives through all others, and its memory is seen for longer. */
 const FAULTS: readonly Fault[] = [
+  ponderKilled,
+  indexerKilled,
+  apiKilled(1),
   lockHeld,
   rpcOutage(OTHER_CHAIN, RPC_OUTAGE_MS),
-  apiKilled(1),
   connectionsLost,
   postgresRestart,
-  ponderKilled,
   postgresCrash,
-  indexerKilled,
 ];
 
 const readMinutes = (): number => {
@@ -165,7 +166,7 @@ errors                 ${errors.length}, of which while no part was down: ${nobo
     const { name, from, causeGone, recovered } = window;
     console.log(`| ${name} | ${shown(causeGone - from)} | ${shown(recovered - causeGone)} | ${count} |`);
   }
-  console.log("\n| process | lived | memory, 2nd minute → last minute | most |\n|---|---|---|---|");
+  console.log("\n| process | lived | most memory, 2nd third → last third | ever |\n|---|---|---|---|");
   for (const { process, seconds, peak, grown, isFlat } of judgeMemory(samples)) {
     const change = grown ? `${grown.from.toFixed(0)} → ${grown.to.toFixed(0)} MB` : "too short to tell";
     console.log(`| ${process} | ${seconds} s | ${change} | ${peak.toFixed(0)} MB |`);

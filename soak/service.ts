@@ -11,7 +11,6 @@ import { isUp } from "../stack/is-up.ts";
 import { findFreePort } from "../stack/ports.ts";
 import { crashPostgres } from "../test/support/crash-postgres.ts";
 import { startIndexerProcess } from "../test/support/indexer-process.ts";
-import { runningProcesses } from "../test/support/processes.ts";
 import { type Counter, counterOf, countOn, keepCounting } from "./counting-chain.ts";
 import { startGate } from "./gate.ts";
 
@@ -101,7 +100,7 @@ export class Service {
 
   /** Ponder's process, while it runs. */
   get ponderPid(): number | undefined {
-    return runningProcesses().find(({ parent }) => parent === this.#indexer?.pid)?.pid;
+    return this.#indexer?.ponderPid();
   }
 
   /** All that the indexer has printed since it was started last. */

@@ -14,10 +14,8 @@ export type Window = {
 
 /** A request that was under way when the service had recovered may still be told of the fault. */
 const LATE_MS = 2_000;
-/** How long a process is given to warm up, and over how long its memory is taken together. */
-const MINUTE_MS = 60_000;
-const SHORTEST_LIFE_MS = 4 * MINUTE_MS;
-const MOST_GROWTH_MB = 30;
+const SHORTEST_LIFE_MS = 240_000;
+const MOST_GROWTH_MB = 15;
 
 const isIn = ({ from, recovered, concerns }: Window, error: LoadError): boolean =>
   error.at >= from && error.at <= recovered + LATE_MS && concerns(error);
@@ -34,14 +32,14 @@ export const sortErrors = (errors: readonly LoadError[], windows: readonly Windo
   return { ofWindow, nobodys };
 };
 
-const median = (numbers: readonly number[]): number =>
-  numbers.toSorted((a, b) => a - b)[Math.floor(numbers.length / 2)] ?? Number.NaN;
-
 export type Life = {
   process: string;
   seconds: number;
   peak: number;
-  /** Its second minute beside its last, where it lived long enough. */
+  /**
+   * The most that it had in the second third of its life, and in the last, where it lived long enough. In the first few
+   * minutes a process grows to what its work needs; what leaks goes on growing.
+   */
   grown: { from: number; to: number } | null;
   isFlat: boolean;
 };
@@ -53,18 +51,17 @@ export const judgeMemory = (samples: readonly Sample[]): Life[] => {
     const own = samples.filter((sample) => sample.pid === pid);
     const [first, last] = [own[0], own.at(-1)];
     if (!first || !last) throw new Error("A process without samples.");
-    const between = (from: number, to: number) =>
-      median(own.filter(({ at }) => at >= from && at <= to).map(({ megabytes }) => megabytes));
-    const grown =
-      last.at - first.at < SHORTEST_LIFE_MS
-        ? null
-        : {
-            from: between(first.at + MINUTE_MS, first.at + 2 * MINUTE_MS),
-            to: between(last.at - MINUTE_MS, last.at),
-          };
+    const life = last.at - first.at;
+    const most = (third: number) =>
+      Math.max(
+        ...own
+          .filter(({ at }) => at >= first.at + (life * (third - 1)) / 3 && at <= first.at + (life * third) / 3)
+          .map(({ megabytes }) => megabytes),
+      );
+    const grown = life < SHORTEST_LIFE_MS ? null : { from: most(2), to: most(3) };
     return {
       process: first.process,
-      seconds: Math.round((last.at - first.at) / 1000),
+      seconds: Math.round(life / 1000),
       peak: Math.max(...own.map(({ megabytes }) => megabytes)),
       grown,
       isFlat: grown === null || grown.to - grown.from <= MOST_GROWTH_MB,

@@ -1,6 +1,5 @@
 import { ponder } from "ponder:registry";
 import { indexedBlock } from "ponder:schema";
-import { eq } from "ponder";
 import { type Hash, zeroHash } from "viem";
 import { chainClient } from "../indexer/current-plan.ts";
 import { canonicalHash } from "./canonical-hash.ts";
@@ -24,14 +23,14 @@ ponder.on("NewestBlock:block", async ({ event, context }) => {
   }
 
   // When fetching a fork's blocks fails half-way, Ponder forgets blocks whose rows it has not undone, and could build
-  // on them; and where a standby of Postgres takes over, the newest rows may be gone, and Ponder goes on without them.
-  // Better to stop: after a restart it begins at what is final.
+  // on them. Better to stop: after a restart it begins at what is final. What Postgres itself may have lost is not seen
+  // here, where Ponder has its own copy in memory, but in IndexerDatabase.guardStore(): a query of ours would be a
+  // transaction within Ponder's, which it tries for a minute when the connection is gone.
   const first = markLive(chainId, number);
-  // By a query: what Ponder would find by key, it may have in its own memory.
-  const [newest] = await context.db.sql.select().from(indexedBlock).where(eq(indexedBlock.chainId, chainId));
+  const newest = await context.db.find(indexedBlock, { chainId });
   if (!open && !(newest ? isNext(event.block, newest) : number === first)) {
     throw new Error(
-      `Block ${number} (${hash}) of chain ${chainId} does not follow the newest indexed block, ${newest ? `${newest.number} (${newest.hash})` : "of which there is none"}: a reorg was not undone, or Postgres has lost what was stored last. A restart puts it right.`,
+      `Block ${number} (${hash}) of chain ${chainId} does not follow the newest indexed block, ${newest ? `${newest.number} (${newest.hash})` : "of which there is none"}: a reorg was not undone. A restart puts it right.`,
     );
   }
 

@@ -1,5 +1,5 @@
 import { execFile } from "node:child_process";
-import { chmod, mkdtemp, rm } from "node:fs/promises";
+import { chmod, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
@@ -68,11 +68,13 @@ const startForgetfulPostgres = async () => {
       await copyCluster(data, copy);
       await start();
     },
-    /** Has a server take over that has what was kept, and nothing since. */
+    /** Has a standby take over that has what was kept, and nothing since. */
     takeCopy: async () => {
       await withClient((client) => crashPostgres(client, directory));
       await copyCluster(copy, data);
+      await writeFile(join(data, "standby.signal"), "");
       await start();
+      await withClient((client) => client.query("select pg_promote()"));
     },
   };
 };
@@ -91,6 +93,16 @@ const indexIn = async (postgres: Awaited<ReturnType<typeof startForgetfulPostgre
         const { rows } = await client.query("select schema from indexer.shard");
         const blocks = await client.query(`select number::int from ${rows[0].schema}.indexed_block`);
         return Number(blocks.rows[0]?.number ?? 0);
+      }),
+    /** How many changes are stored. */
+    changes: () =>
+      postgres.withClient(async (client) => {
+        const [schema] = await findIndexes(client);
+        if (!schema) return 0;
+        const log = await client
+          .query(`select count(*)::int from ${schema}.delegation_change`)
+          .catch(() => ({ rows: [] }));
+        return Number(log.rows[0]?.count ?? 0);
       }),
   };
 };
@@ -128,21 +140,12 @@ test("postgres-forgets: the newest blocks, as a standby that lags does when it t
   await subject.mineRandomBlocks(2);
   await caughtUp();
   await subject.expectSameAnswers(postgres.url, "registry", [1, 3, 5]);
-  expect(indexer.output()).toContain("Postgres has lost what was stored last");
+  expect(indexer.output()).toContain("another Postgres has taken over");
 });
 
 test("postgres-forgets: history, of which nothing is missing in the end", async () => {
   const postgres = await startForgetfulPostgres();
-  const changes = () =>
-    postgres.withClient(async (client) => {
-      const [schema] = await findIndexes(client);
-      if (!schema) return 0;
-      const log = await client
-        .query(`select count(*)::int from ${schema}.delegation_change`)
-        .catch(() => ({ rows: [] }));
-      return Number(log.rows[0]?.count ?? 0);
-    });
-  const { subject, indexer, caughtUp } = await indexIn(postgres, 59, 150);
+  const { subject, indexer, caughtUp, changes } = await indexIn(postgres, 59, 150);
   await until("a part of history is stored", async () => (await changes()) > 0, 60);
   const before = await changes();
   await postgres.crash();
@@ -151,4 +154,26 @@ test("postgres-forgets: history, of which nothing is missing in the end", async 
   await caughtUp();
   await subject.expectSameAnswers(postgres.url, "registry", [1, 40, 100]);
   expect(indexer.output()).toContain("The connection to the database was lost");
+});
+
+test("postgres-forgets: a part of history, as a standby that lags does when it takes over", async () => {
+  const postgres = await startForgetfulPostgres();
+  const { subject, indexer, caughtUp, changes } = await indexIn(postgres, 67, 150);
+  await until("a part of history is stored", async () => (await changes()) > 0, 60);
+  // An indexer that does not look does not keep Ponder from storing what has a gap before it: Postgres does.
+  process.kill(indexer.pid, "SIGSTOP");
+  try {
+    await postgres.keepCopy();
+    const kept = await changes();
+    await until("more of history is stored", async () => (await changes()) > kept, 60);
+    await postgres.takeCopy();
+    expect(await changes()).toBe(kept);
+    await until("Ponder was refused", async () => indexer.output().includes("another Postgres has taken over"), 60);
+    expect(await changes()).toBe(kept);
+  } finally {
+    process.kill(indexer.pid, "SIGCONT");
+  }
+
+  await caughtUp();
+  await subject.expectSameAnswers(postgres.url, "registry", [1, 40, 100]);
 });

@@ -42,17 +42,20 @@ export const startIndexerProcess = async ({ databaseUrl, chains, env = {} }: Ind
     port,
     /** All that it has printed. */
     output: printed,
+    ponderPid: () => ponderOf(child.pid),
     /** Kills Ponder the hard way; the indexer starts it again. */
     killPonder: () => {
-      for (const pid of childrenOf(child.pid)) process.kill(pid, "SIGKILL");
+      const pid = ponderOf(child.pid);
+      if (pid !== undefined) process.kill(pid, "SIGKILL");
     },
     /** Kills the indexer the hard way, Ponder included. */
     kill: () => {
-      const pids = [child.pid, ...childrenOf(child.pid)];
-      for (const pid of pids) process.kill(pid, "SIGKILL");
+      const pids = [child.pid, ponderOf(child.pid)];
+      for (const pid of pids) if (pid !== undefined) process.kill(pid, "SIGKILL");
     },
   };
 };
 
-const childrenOf = (pid: number): number[] =>
-  runningProcesses().flatMap((running) => (running.parent === pid ? running.pid : []));
+/** The Ponder of an indexer, while it runs; tsx may have started a compiler beside it. */
+const ponderOf = (indexer: number): number | undefined =>
+  runningProcesses().find(({ parent, command }) => parent === indexer && command.includes("ponder.js"))?.pid;
