@@ -1,10 +1,18 @@
-import type { IncomingMessage, ServerResponse } from "node:http";
 import { OpenAPIRegistry } from "@asteasolutions/zod-to-openapi";
 import type { Logger } from "pino";
 import type { Assets } from "../web/build.ts";
 import { PAGES } from "../web/pages.ts";
 import type { Source } from "./answering.ts";
-import { type Exchange, type Handler, openExchange, type Reply, respond, send, UNKNOWN_ROUTE } from "./exchange.ts";
+import {
+  type Exchange,
+  type Handler,
+  type Incoming,
+  type Outgoing,
+  openExchange,
+  type Reply,
+  respond,
+  UNKNOWN_ROUTE,
+} from "./exchange.ts";
 import type { Insights } from "./insights.ts";
 import type { Log } from "./log.ts";
 import { type Admission, admit, admitToPortal } from "./middleware/admit.ts";
@@ -82,7 +90,7 @@ export const createApp = (
   const unlimited = createRoute(UNKNOWN_ROUTE, wrap(false, nothingHere));
   const refused = createRoute(UNKNOWN_ROUTE, unreadable);
 
-  const finish = (exchange: Exchange, reply: Reply): void => send(exchange.outgoing, note(exchange, reply));
+  const finish = (exchange: Exchange, reply: Reply): void => exchange.outgoing.reply(note(exchange, reply));
   const fail = (exchange: Exchange, error: unknown): void => {
     // Half an answer is none.
     if (exchange.outgoing.headersSent) exchange.outgoing.destroy();
@@ -90,7 +98,7 @@ export const createApp = (
   };
 
   /** Answers a request. Nothing on this way waits that need not: a promise costs more than a refusal. */
-  const answer = (incoming: IncomingMessage, outgoing: ServerResponse): void => {
+  const answer = (incoming: Incoming, outgoing: Outgoing): void => {
     const path = readPath(incoming);
     const found = path === null ? null : router.find(path);
     const route = found?.target ?? (path === null ? refused : isLimited(path) ? limited : unlimited);

@@ -1,11 +1,24 @@
 import { randomBytes } from "node:crypto";
-import type { IncomingMessage, ServerResponse } from "node:http";
-import { pipeline, type Readable } from "node:stream";
+import type { IncomingMessage } from "node:http";
+import type { Readable } from "node:stream";
+
+/** A request as a server has read it. */
+export type Incoming = Pick<IncomingMessage, "method" | "url" | "httpVersion" | "headers" | "socket">;
+
+/** Where its answer goes. */
+export type Outgoing = {
+  readonly headersSent: boolean;
+  /** Whether there is nobody any more to answer. */
+  readonly destroyed: boolean;
+  destroy: () => void;
+  /** Sends the answer. One that comes in parts has no length yet; if it breaks off, so does the connection. */
+  reply: (reply: Reply) => void;
+};
 
 /** A request on its way, and what its answer will say whatever it is. */
 export type Exchange = {
-  incoming: IncomingMessage;
-  outgoing: ServerResponse;
+  incoming: Incoming;
+  outgoing: Outgoing;
   method: string;
   /** As it was sent: path and query, or all of it. */
   url: string;
@@ -43,8 +56,8 @@ let requests = 0;
 
 /** A request as it comes in. It keeps the id that a proxy has given it. */
 export const openExchange = (
-  incoming: IncomingMessage,
-  outgoing: ServerResponse,
+  incoming: Incoming,
+  outgoing: Outgoing,
   path: string,
   route: string,
   varying: string,
@@ -115,14 +128,3 @@ export const respond = (
         },
   body,
 });
-
-/** Sends an answer. One that comes in parts has no length yet; if it breaks off, so does the connection. */
-export const send = (outgoing: ServerResponse, { status, headers, body }: Reply): void => {
-  if (typeof body === "string" || Buffer.isBuffer(body)) {
-    outgoing.writeHead(status, { "Content-Length": Buffer.byteLength(body), ...headers }).end(body);
-    return;
-  }
-  outgoing.writeHead(status, headers);
-  if (body === null) outgoing.end();
-  else pipeline(body, outgoing, () => {});
-};

@@ -1,4 +1,4 @@
-import type { IncomingMessage } from "node:http";
+import type { Incoming } from "./exchange.ts";
 
 /** Nothing in it could mean something else than it says. */
 const PLAIN_PATH = /^\/[\w/-]*(?=[?#]|$)/;
@@ -6,7 +6,7 @@ const HOST = /^(?:[\w.-]+|\[[\da-f:.]+\])(?::(\d{1,5}))?$/i;
 const HIGHEST_PORT = 65_535;
 
 /** The path that a request asks for; null if that cannot be read. A slash at its end makes no difference. */
-export const readPath = ({ url = "", headers, httpVersion }: IncomingMessage): string | null => {
+export const readPath = ({ url = "", headers, httpVersion }: Incoming): string | null => {
   // HTTP 1.0 does without a host, as in old health checks.
   if (!(headers.host === undefined ? httpVersion === "1.0" : isHost(headers.host))) return null;
   const path = PLAIN_PATH.exec(url)?.[0] ?? readUnusualPath(url);

@@ -1,6 +1,9 @@
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import { createServer, type IncomingMessage, type Server as NodeServer, ServerResponse } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
+import { pipeline } from "node:stream";
+import type { Incoming, Outgoing, Reply } from "./exchange.ts";
 import { methodNotAllowed } from "./middleware/refuse-early.ts";
+import { PlainConnection } from "./plain-connection.ts";
 import { notHttp, Problem, problemDocument } from "./problem.ts";
 
 const LARGEST_HEADERS = 8192;
@@ -8,6 +11,10 @@ const LARGEST_HEADERS = 8192;
 const GRACE_MS = 8_000;
 /** How long a client that was refused, or has not asked anything yet, may keep its connection open. */
 const LINGER_MS = 1_000;
+/** How long a client may take to send the headers of a request. */
+const HEADERS_MS = 10_000;
+/** How long a connection may be idle. Longer than proxies keep one: it is theirs to close. */
+const IDLE_MS = 75_000;
 /** How long a client may take nothing of its answer. */
 const STALL_MS = 60_000;
 /** For one more than these, which take some 60 MB, the oldest idle one is closed. */
@@ -23,9 +30,24 @@ export type RunningServer = {
   stop: () => Promise<void>;
 };
 
-/** Serves an app over HTTP. */
+/** Node's response, for requests that Node reads. */
+class NodeResponse extends ServerResponse<IncomingMessage> implements Outgoing {
+  reply({ status, headers, body }: Reply): void {
+    if (typeof body === "string" || Buffer.isBuffer(body)) {
+      this.writeHead(status, { "Content-Length": Buffer.byteLength(body), ...headers }).end(body);
+      return;
+    }
+    this.writeHead(status, headers);
+    if (body === null) this.end();
+    else pipeline(body, this, () => {});
+  }
+}
+
+type Server = NodeServer<typeof IncomingMessage, typeof NodeResponse>;
+
+/** Serves an app over HTTP: Node's, which leaves plain requests, and those are nearly all, to PlainConnection. */
 export const startServer = async (
-  answer: (incoming: IncomingMessage, outgoing: ServerResponse) => void,
+  answer: (incoming: Incoming, outgoing: Outgoing) => void,
   host: string,
   port: number,
   onError: (error: Error) => void,
@@ -33,14 +55,14 @@ export const startServer = async (
   const server = createServer(
     {
       maxHeaderSize: LARGEST_HEADERS,
-      headersTimeout: 10_000,
+      headersTimeout: HEADERS_MS,
       requestTimeout: 15_000,
       // How often Node looks for what is late: by default only every 30 s.
       connectionsCheckingInterval: 1_000,
-      // Longer than proxies keep an idle connection: it is theirs to close.
-      keepAliveTimeout: 75_000,
+      keepAliveTimeout: IDLE_MS,
       // Node would refuse a request without one with an empty body. The app refuses it too, with a problem.
       requireHostHeader: false,
+      ServerResponse: NodeResponse,
     },
     answer,
   );
@@ -49,7 +71,26 @@ export const startServer = async (
   server.on("checkExpectation", answer);
   // A CONNECT would have its connection closed without a word.
   server.on("connect", (_, socket: Socket) => refuse(socket, methodNotAllowed(ANY_ORIGIN)));
+  const serveByNode = server.listeners("connection");
+  server.removeAllListeners("connection");
   const connections = watchConnections(server);
+  const plainly = {
+    longestRequest: LARGEST_HEADERS,
+    firstRequestMs: HEADERS_MS,
+    idleMs: IDLE_MS,
+    stallMs: STALL_MS,
+    answer,
+    onBegin: connections.begin,
+    onEnd: connections.end,
+    onSilence: (socket: Socket) => refuse(socket, tooSlow()),
+    handOver: (socket: Socket) => {
+      for (const serve of serveByNode) serve.call(server, socket);
+      connections.holdBack(socket);
+    },
+  };
+  server.on("connection", (socket) => {
+    if (!socket.destroyed) new PlainConnection(socket, plainly);
+  });
   server.on("clientError", (error: NodeJS.ErrnoException, socket: Socket) => {
     // What is being answered on this connection must not be broken into.
     if (error.code === "ECONNRESET" || !socket.writable || connections.isBusy(socket)) socket.destroy();
@@ -95,27 +136,40 @@ const watchConnections = (server: Server) => {
       underWayInAll -= connection.underWay;
       connection.underWay = 0;
     });
-    // Node resumes it after each request that it has read.
-    socket.on("resume", () => {
-      if (connection.underWay >= MOST_UNDER_WAY) socket.pause();
-    });
   });
-  server.on("request", ({ socket }, response) => {
+  /** Node resumes a connection after each request that it has read. To be called after Node listens to that itself. */
+  const holdBack = (socket: Socket): void => {
+    const connection = open.get(socket);
+    socket.on("resume", () => {
+      if (connection && connection.underWay >= MOST_UNDER_WAY) socket.pause();
+    });
+  };
+  /** A request is under way. */
+  const begin = (socket: Socket): void => {
     const connection = open.get(socket);
     if (!connection) return;
     connection.hasAsked = true;
     underWayInAll++;
     if (++connection.underWay === MOST_UNDER_WAY) socket.pause();
     if (connection.underWay > 1 && underWayInAll > MOST_UNDER_WAY_IN_ALL) socket.destroy();
-    response.on("close", () => {
-      if (connection.underWay === 0) return;
-      underWayInAll--;
-      if (connection.underWay-- === MOST_UNDER_WAY) socket.resume();
-    });
+  };
+  /** It is answered. */
+  const end = (socket: Socket): void => {
+    const connection = open.get(socket);
+    if (!connection || connection.underWay === 0) return;
+    underWayInAll--;
+    if (connection.underWay-- === MOST_UNDER_WAY) socket.resume();
+  };
+  server.on("request", ({ socket }, response) => {
+    begin(socket);
+    response.on("close", () => end(socket));
   });
 
   const isBusy = (socket: Socket) => (open.get(socket)?.underWay ?? 0) > 0;
   return {
+    begin,
+    end,
+    holdBack,
     isBusy,
     /** Closes those that have been answered; and those that have never asked, if they are to. */
     closeIdle: (isPatient: boolean) => {
@@ -136,11 +190,13 @@ const whyUnreadable = ({ code }: NodeJS.ErrnoException): Problem => {
         headers: ANY_ORIGIN,
       });
     case "ERR_HTTP_REQUEST_TIMEOUT":
-      return new Problem("request-timeout", "The request did not arrive in time.", { headers: ANY_ORIGIN });
+      return tooSlow();
     default:
       return notHttp(ANY_ORIGIN);
   }
 };
+
+const tooSlow = () => new Problem("request-timeout", "The request did not arrive in time.", { headers: ANY_ORIGIN });
 
 /** Answers a request that never reaches the app, and ends its connection. */
 const refuse = (socket: Socket, problem: Problem) => {

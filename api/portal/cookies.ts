@@ -1,5 +1,5 @@
 import { hash, randomBytes } from "node:crypto";
-import type { IncomingMessage } from "node:http";
+import type { Incoming } from "../exchange.ts";
 import type { Site } from "./sign-in-message.ts";
 
 // What a browser is known by: 256 random bits in a cookie that no script can read and no other site can have sent.
@@ -31,7 +31,7 @@ const writeCookie = (purpose: Purpose, site: Site, value: string, seconds: numbe
   `${nameOf(purpose, site)}=${value}; Path=/; Max-Age=${seconds}; HttpOnly; SameSite=Strict${isSecure(site.origin) ? "; Secure" : ""}`;
 
 /** As what it is stored; null where the request has none. */
-export const readCookie = ({ headers }: IncomingMessage, purpose: Purpose, site: Site): string | null => {
+export const readCookie = ({ headers }: Incoming, purpose: Purpose, site: Site): string | null => {
   const start = `${nameOf(purpose, site)}=`;
   const cookie = headers.cookie?.split("; ").find((each) => each.startsWith(start));
   const token = cookie?.slice(start.length) ?? "";

@@ -1,5 +1,6 @@
-import type { IncomingMessage } from "node:http";
+import { Readable } from "node:stream";
 import type { z } from "zod";
+import type { Incoming } from "../exchange.ts";
 import { notHttp, Problem } from "../problem.ts";
 import { within } from "../within.ts";
 
@@ -9,7 +10,7 @@ const LONGEST_MS = 5_000;
 
 /** Reads what a page has sent: JSON, of bounded size, in time. */
 export const readJson = async <Schema extends z.ZodType>(
-  incoming: IncomingMessage,
+  incoming: Incoming,
   schema: Schema,
 ): Promise<z.output<Schema>> => {
   // A form of another site could send anything else without being asked first.
@@ -25,8 +26,13 @@ export const readJson = async <Schema extends z.ZodType>(
   });
 };
 
-const readText = (incoming: IncomingMessage): Promise<string> =>
+const readText = (incoming: Incoming): Promise<string> =>
   new Promise((resolve, reject) => {
+    // Node's own is its body, too.
+    if (!(incoming instanceof Readable)) {
+      resolve("");
+      return;
+    }
     const chunks: Buffer[] = [];
     let bytes = 0;
     incoming.on("data", (chunk: Buffer) => {

@@ -1,4 +1,4 @@
-import type { IncomingMessage } from "node:http";
+import type { Incoming } from "../exchange.ts";
 import { Problem } from "../problem.ts";
 import { canNameSite, type Site } from "./sign-in-message.ts";
 
@@ -11,7 +11,7 @@ const LOOPBACK = /^(localhost|127\.\d{1,3}\.\d{1,3}\.\d{1,3})(:\d{1,5})?$/i;
  * @param publicUrl - PUBLIC_URL, if it is set
  * @returns null where nobody can sign in
  */
-export const findSite = ({ headers }: IncomingMessage, publicUrl: string | null): Site | null => {
+export const findSite = ({ headers }: Incoming, publicUrl: string | null): Site | null => {
   if (publicUrl !== null) return { origin: publicUrl };
   const { host = "" } = headers;
   const site = { origin: `http://${host.toLowerCase()}` };
@@ -31,7 +31,7 @@ export const requireSite = (site: Site | null): Site => {
  * Refuses what another site's page has sent, whatever cookies came with it. Browsers name the origin of every request
  * that changes something; what names none comes from no page.
  */
-export const requireSameOrigin = ({ headers, method }: IncomingMessage, { origin }: Site): void => {
+export const requireSameOrigin = ({ headers, method }: Incoming, { origin }: Site): void => {
   const fetchSite = headers["sec-fetch-site"];
   const isRead = method === "GET" || method === "HEAD";
   const isFromHere = headers.origin === undefined ? isRead : headers.origin === origin;

@@ -1,0 +1,214 @@
+import { STATUS_CODES } from "node:http";
+import type { Socket } from "node:net";
+import { type Readable, Transform } from "node:stream";
+import { pipeline } from "node:stream/promises";
+import type { Incoming, Outgoing, Reply } from "./exchange.ts";
+import { readPlainRequest } from "./plain-request.ts";
+
+export type PlainConnectionOptions = {
+  /** The most bytes of a request that is read here. */
+  longestRequest: number;
+  /** How long a client may take to ask something, */
+  firstRequestMs: number;
+  /** to ask something more, */
+  idleMs: number;
+  /** and to take nothing of its answer. */
+  stallMs: number;
+  answer: (incoming: Incoming, outgoing: Outgoing) => void;
+  /** A request is under way from the one to the other. */
+  onBegin: (socket: Socket) => void;
+  onEnd: (socket: Socket) => void;
+  /** Nothing was ever asked. */
+  onSilence: (socket: Socket) => void;
+  /** Goes on with a connection, whatever comes over it. */
+  handOver: (socket: Socket) => void;
+};
+
+/**
+ * A connection whose requests are plain ones, each asked when the one before is answered. As soon as it is anything else,
+ * it is handed over, with what has been read of that and not been answered.
+ */
+export class PlainConnection {
+  readonly #socket: Socket;
+  readonly #options: PlainConnectionOptions;
+  #hasAsked = false;
+  #isUnderWay = false;
+  /** Whether the client will ask nothing more. */
+  #hasEnded = false;
+  /** What came before it was due. */
+  readonly #early: Buffer[] = [];
+
+  constructor(socket: Socket, options: PlainConnectionOptions) {
+    this.#socket = socket;
+    this.#options = options;
+    socket.setTimeout(options.firstRequestMs);
+    socket.on("data", this.#read).on("end", this.#end).on("timeout", this.#timeOut).on("error", ignore);
+  }
+
+  readonly #read = (bytes: Buffer): void => {
+    if (this.#isUnderWay) {
+      this.#early.push(bytes);
+      this.#socket.pause();
+      return;
+    }
+    const incoming = bytes.length > this.#options.longestRequest ? null : readPlainRequest(bytes, this.#socket);
+    if (incoming === null) {
+      this.#handOver(bytes);
+      return;
+    }
+    if (!this.#hasAsked) {
+      this.#hasAsked = true;
+      this.#socket.setTimeout(this.#options.idleMs);
+    }
+    this.#isUnderWay = true;
+    this.#options.onBegin(this.#socket);
+    this.#options.answer(incoming, new PlainResponse(this.#socket, this.#options, this.#finish));
+  };
+
+  /** An answer is on its way, and the next question may come. */
+  readonly #finish = (): void => {
+    this.#isUnderWay = false;
+    this.#options.onEnd(this.#socket);
+    if (this.#early.length > 0) this.#handOver(Buffer.concat(this.#early));
+    else if (this.#hasEnded) this.#socket.end();
+  };
+
+  readonly #end = (): void => {
+    this.#hasEnded = true;
+    if (!this.#isUnderWay) this.#socket.end();
+  };
+
+  readonly #timeOut = (): void => {
+    if (this.#hasAsked) this.#socket.destroy();
+    else this.#options.onSilence(this.#socket);
+  };
+
+  #handOver(unread: Buffer): void {
+    const socket = this.#socket;
+    if (socket.destroyed) return;
+    socket.pause();
+    socket.off("data", this.#read).off("end", this.#end).off("timeout", this.#timeOut).off("error", ignore);
+    socket.setTimeout(0);
+    socket.unshift(unread);
+    this.#options.handOver(socket);
+    socket.resume();
+  }
+}
+
+/** What is wrong with a connection shows when it is closed. */
+const ignore = () => {};
+
+/** The answer to a plain request, written as Node would. */
+class PlainResponse implements Outgoing {
+  readonly #socket: Socket;
+  readonly #options: PlainConnectionOptions;
+  readonly #finish: () => void;
+  headersSent = false;
+
+  constructor(socket: Socket, options: PlainConnectionOptions, finish: () => void) {
+    this.#socket = socket;
+    this.#options = options;
+    this.#finish = finish;
+  }
+
+  get destroyed(): boolean {
+    return this.#socket.destroyed;
+  }
+
+  destroy(): void {
+    this.#socket.destroy();
+  }
+
+  reply(reply: Reply): void {
+    const { body } = reply;
+    const head = writeHead(reply, this.#options.idleMs);
+    this.headersSent = true;
+    if (this.#socket.destroyed) return;
+    if (typeof body === "string") {
+      // As many bytes as characters: it is ASCII, which is written without looking at it again.
+      this.#write(`${head}${body}`, Buffer.byteLength(body) === body.length ? "latin1" : "utf8");
+    } else if (body === null) {
+      this.#write(head, "latin1");
+    } else if (Buffer.isBuffer(body)) {
+      this.#socket.cork();
+      this.#socket.write(head, "latin1");
+      this.#write(body);
+      this.#socket.uncork();
+    } else {
+      this.#stream(head, body);
+    }
+  }
+
+  #write(data: string | Buffer, encoding?: BufferEncoding): void {
+    if (this.#socket.write(data, encoding)) {
+      this.#finish();
+      return;
+    }
+    // Nobody is answered faster than he reads.
+    this.#socket.setTimeout(this.#options.stallMs);
+    this.#socket.once("drain", () => this.#goOn());
+  }
+
+  async #stream(head: string, body: Readable): Promise<void> {
+    this.#socket.setTimeout(this.#options.stallMs);
+    this.#socket.write(head, "latin1");
+    try {
+      await pipeline(body, toChunks(), this.#socket, { end: false });
+      this.#goOn();
+    } catch {
+      this.#socket.destroy();
+    }
+  }
+
+  #goOn(): void {
+    if (this.#socket.destroyed) return;
+    this.#socket.setTimeout(this.#options.idleMs);
+    this.#finish();
+  }
+}
+
+const NEVER_IN_A_HEADER = /[^\t\x20-\x7e]/;
+const WITHOUT_BODY = new Set([204, 304]);
+
+/** Status and headers, in Node's order. */
+const writeHead = ({ status, headers, body }: Reply, idleMs: number): string => {
+  let head = `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n`;
+  const isWhole = body === null || typeof body === "string" || Buffer.isBuffer(body);
+  if (isWhole && !WITHOUT_BODY.has(status)) head += `Content-Length: ${Buffer.byteLength(body ?? "")}\r\n`;
+  for (const name in headers) {
+    const value = String(headers[name]);
+    if (NEVER_IN_A_HEADER.test(value)) throw new Error(`${name} has a character that no header may have.`);
+    head += `${name}: ${value}\r\n`;
+  }
+  return `${head}Date: ${currentDate()}\r\nConnection: keep-alive\r\nKeep-Alive: timeout=${idleMs / 1000}\r\n${isWhole ? "" : "Transfer-Encoding: chunked\r\n"}\r\n`;
+};
+
+let date = "";
+
+/** Now, as HTTP writes it: to the second. */
+const currentDate = (): string => {
+  if (date === "") {
+    const now = new Date();
+    date = now.toUTCString();
+    setTimeout(() => {
+      date = "";
+    }, 1000 - now.getMilliseconds()).unref();
+  }
+  return date;
+};
+
+/** Parts of a body, each with its length before it. */
+const toChunks = () =>
+  new Transform({
+    transform(part: Buffer, _, done) {
+      // An empty one would be the end.
+      if (part.length > 0) this.push(Buffer.concat([Buffer.from(`${part.length.toString(16)}\r\n`), part, LINE_END]));
+      done();
+    },
+    flush(done) {
+      this.push("0\r\n\r\n");
+      done();
+    },
+  });
+
+const LINE_END = Buffer.from("\r\n");
