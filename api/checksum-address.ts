@@ -34,6 +34,7 @@ export const checksumContract = (address: Address): Address => {
     older = recent;
     recent = new Map();
   }
-  recent.set(address, checksummed);
+  // Under a text of its own: a part of a row would keep all of it in memory.
+  recent.set(checksummed.toLowerCase() as Address, checksummed);
   return checksummed;
 };

@@ -1,7 +1,6 @@
 import { STATUS_CODES } from "node:http";
 import type { Socket } from "node:net";
-import { type Readable, Transform } from "node:stream";
-import { pipeline } from "node:stream/promises";
+import { pipeline, Readable, Writable } from "node:stream";
 import type { Incoming, Outgoing, Reply } from "./exchange.ts";
 import { readPlainRequest } from "./plain-request.ts";
 
@@ -18,15 +17,20 @@ export type PlainConnectionOptions = {
   /** A request is under way from the one to the other. */
   onBegin: (socket: Socket) => void;
   onEnd: (socket: Socket) => void;
+  /** Something came before it was due. It is kept until what is under way is answered. */
+  onEarly: (socket: Socket) => void;
   /** Nothing was ever asked. */
   onSilence: (socket: Socket) => void;
   /** Goes on with a connection, whatever comes over it. */
   handOver: (socket: Socket) => void;
 };
 
+/** So much longer than a client is told a connection is kept: a request that is already on its way is not to be too late. */
+const LENIENCE_MS = 1_000;
+
 /**
  * A connection whose requests are plain ones, each asked when the one before is answered. As soon as it is anything else,
- * it is handed over, with what has been read of that and not been answered.
+ * it is handed over, with what has come of that.
  */
 export class PlainConnection {
   readonly #socket: Socket;
@@ -35,8 +39,6 @@ export class PlainConnection {
   #isUnderWay = false;
   /** Whether the client will ask nothing more. */
   #hasEnded = false;
-  /** What came before it was due. */
-  readonly #early: Buffer[] = [];
 
   constructor(socket: Socket, options: PlainConnectionOptions) {
     this.#socket = socket;
@@ -47,18 +49,19 @@ export class PlainConnection {
 
   readonly #read = (bytes: Buffer): void => {
     if (this.#isUnderWay) {
-      this.#early.push(bytes);
-      this.#socket.pause();
+      this.#putBack(bytes);
+      this.#options.onEarly(this.#socket);
       return;
     }
     const incoming = bytes.length > this.#options.longestRequest ? null : readPlainRequest(bytes, this.#socket);
     if (incoming === null) {
-      this.#handOver(bytes);
+      this.#putBack(bytes);
+      this.#handOver();
       return;
     }
     if (!this.#hasAsked) {
       this.#hasAsked = true;
-      this.#socket.setTimeout(this.#options.idleMs);
+      this.#socket.setTimeout(this.#options.idleMs + LENIENCE_MS);
     }
     this.#isUnderWay = true;
     this.#options.onBegin(this.#socket);
@@ -69,7 +72,7 @@ export class PlainConnection {
   readonly #finish = (): void => {
     this.#isUnderWay = false;
     this.#options.onEnd(this.#socket);
-    if (this.#early.length > 0) this.#handOver(Buffer.concat(this.#early));
+    if (this.#socket.readableLength > 0) this.#handOver();
     else if (this.#hasEnded) this.#socket.end();
   };
 
@@ -79,19 +82,31 @@ export class PlainConnection {
   };
 
   readonly #timeOut = (): void => {
-    if (this.#hasAsked) this.#socket.destroy();
-    else this.#options.onSilence(this.#socket);
+    if (this.#hasAsked) {
+      this.#socket.destroy();
+      return;
+    }
+    this.#leave();
+    this.#options.onSilence(this.#socket);
   };
 
-  #handOver(unread: Buffer): void {
+  /** As if it had not been read, and nothing more is until somebody wants it. */
+  #putBack(bytes: Buffer): void {
+    this.#socket.pause();
+    this.#socket.unshift(bytes);
+  }
+
+  #handOver(): void {
+    if (this.#socket.destroyed) return;
+    this.#leave();
+    this.#options.handOver(this.#socket);
+    this.#socket.resume();
+  }
+
+  #leave(): void {
     const socket = this.#socket;
-    if (socket.destroyed) return;
-    socket.pause();
     socket.off("data", this.#read).off("end", this.#end).off("timeout", this.#timeOut).off("error", ignore);
     socket.setTimeout(0);
-    socket.unshift(unread);
-    this.#options.handOver(socket);
-    socket.resume();
   }
 }
 
@@ -121,9 +136,18 @@ class PlainResponse implements Outgoing {
 
   reply(reply: Reply): void {
     const { body } = reply;
-    const head = writeHead(reply, this.#options.idleMs);
-    this.headersSent = true;
-    if (this.#socket.destroyed) return;
+    try {
+      const head = writeHead(reply, this.#options.idleMs);
+      this.headersSent = true;
+      if (!this.#socket.destroyed) this.#send(head, body);
+      else if (body instanceof Readable) body.destroy();
+    } catch (error) {
+      if (body instanceof Readable) body.destroy();
+      throw error;
+    }
+  }
+
+  #send(head: string, body: Reply["body"]): void {
     if (typeof body === "string") {
       // As many bytes as characters: it is ASCII, which is written without looking at it again.
       this.#write(`${head}${body}`, Buffer.byteLength(body) === body.length ? "latin1" : "utf8");
@@ -149,24 +173,44 @@ class PlainResponse implements Outgoing {
     this.#socket.once("drain", () => this.#goOn());
   }
 
-  async #stream(head: string, body: Readable): Promise<void> {
-    this.#socket.setTimeout(this.#options.stallMs);
-    this.#socket.write(head, "latin1");
-    try {
-      await pipeline(body, toChunks(), this.#socket, { end: false });
+  /** Writes a body in chunks, each with its length before it. */
+  #stream(head: string, body: Readable): void {
+    const socket = this.#socket;
+    const write = (data: string | Buffer, done: () => void) => {
+      if (socket.write(data)) done();
+      else socket.once("drain", done);
+    };
+    // Not the socket itself: pipeline() would leave listeners on it, and tell the body what went wrong with it.
+    const chunks = new Writable({
+      write(part: Buffer, _, done) {
+        // An empty one would be the end.
+        if (part.length === 0) done();
+        else write(Buffer.concat([Buffer.from(`${part.length.toString(16)}\r\n`), part, LINE_END]), done);
+      },
+      final: (done) => write("0\r\n\r\n", done),
+    });
+    const leave = () => chunks.destroy();
+    socket.once("close", leave);
+    // The body may take longer to close than to be read.
+    chunks.once("finish", () => {
+      socket.off("close", leave);
       this.#goOn();
-    } catch {
-      this.#socket.destroy();
-    }
+    });
+    socket.setTimeout(this.#options.stallMs);
+    socket.write(head, "latin1");
+    pipeline(body, chunks, (error) => {
+      if (error && !chunks.writableFinished) socket.destroy();
+    });
   }
 
   #goOn(): void {
     if (this.#socket.destroyed) return;
-    this.#socket.setTimeout(this.#options.idleMs);
+    this.#socket.setTimeout(this.#options.idleMs + LENIENCE_MS);
     this.#finish();
   }
 }
 
+const LINE_END = Buffer.from("\r\n");
 const NEVER_IN_A_HEADER = /[^\t\x20-\x7e]/;
 const WITHOUT_BODY = new Set([204, 304]);
 
@@ -196,19 +240,3 @@ const currentDate = (): string => {
   }
   return date;
 };
-
-/** Parts of a body, each with its length before it. */
-const toChunks = () =>
-  new Transform({
-    transform(part: Buffer, _, done) {
-      // An empty one would be the end.
-      if (part.length > 0) this.push(Buffer.concat([Buffer.from(`${part.length.toString(16)}\r\n`), part, LINE_END]));
-      done();
-    },
-    flush(done) {
-      this.push("0\r\n\r\n");
-      done();
-    },
-  });
-
-const LINE_END = Buffer.from("\r\n");

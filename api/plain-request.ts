@@ -3,9 +3,9 @@ import type { Incoming } from "./exchange.ts";
 
 /**
  * A GET and its headers, and nothing after them. Less than HTTP allows: no character that could mean something else to
- * somebody else, no line that goes on in the next, no space where there need not be one.
+ * somebody else, no line that goes on in the next, no space where there need not be one, no more headers than anybody needs.
  */
-const PLAIN = /^GET \/[\w\-./?&=%+,:;~@!$'()*]* HTTP\/1\.1\r\n(?:[A-Za-z][\w-]*:[\t\x20-\x7e]*\r\n)+\r\n$/;
+const PLAIN = /^GET \/[\w\-./?&=%+,:;~@!$'()*]* HTTP\/1\.1\r\n(?:[A-Za-z][\w-]*:[\t\x20-\x7e]*\r\n){1,100}\r\n$/;
 const METHOD = "GET ";
 const VERSION = " HTTP/1.1";
 const LINE_END = "\r\n";

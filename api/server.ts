@@ -23,6 +23,8 @@ const MOST_CONNECTIONS = 10_000;
 const MOST_UNDER_WAY = 32;
 /** With more than these under way in all, which take some 100 MB, connections that pipeline are closed. */
 const MOST_UNDER_WAY_IN_ALL = 20_000;
+/** What is kept of a connection's next requests, at most 80 kB, takes as much as so many. */
+const EARLY_REQUESTS = 16;
 
 export type RunningServer = {
   port: number;
@@ -82,8 +84,10 @@ export const startServer = async (
     answer,
     onBegin: connections.begin,
     onEnd: connections.end,
+    onEarly: connections.keepEarly,
     onSilence: (socket: Socket) => refuse(socket, tooSlow()),
     handOver: (socket: Socket) => {
+      connections.dropEarly(socket);
       for (const serve of serveByNode) serve.call(server, socket);
       connections.holdBack(socket);
     },
@@ -111,7 +115,7 @@ type Connections = ReturnType<typeof watchConnections>;
  */
 const watchConnections = (server: Server) => {
   /** How many requests each has under way; the oldest connection first. */
-  const open = new Map<Socket, { hasAsked: boolean; underWay: number }>();
+  const open = new Map<Socket, { hasAsked: boolean; underWay: number; early: number }>();
   let underWayInAll = 0;
   const closeOldestIdle = (): boolean => {
     for (const [socket, { underWay }] of open) {
@@ -128,13 +132,14 @@ const watchConnections = (server: Server) => {
       socket.destroy();
       return;
     }
-    const connection = { hasAsked: false, underWay: 0 };
+    const connection = { hasAsked: false, underWay: 0, early: 0 };
     open.set(socket, connection);
     socket.once("close", () => {
       open.delete(socket);
       // Those that waited for their turn are never told.
-      underWayInAll -= connection.underWay;
+      underWayInAll -= connection.underWay + connection.early;
       connection.underWay = 0;
+      connection.early = 0;
     });
   });
   /** Node resumes a connection after each request that it has read. To be called after Node listens to that itself. */
@@ -160,6 +165,21 @@ const watchConnections = (server: Server) => {
     underWayInAll--;
     if (connection.underWay-- === MOST_UNDER_WAY) socket.resume();
   };
+  /** What came before it was due is kept. */
+  const keepEarly = (socket: Socket): void => {
+    const connection = open.get(socket);
+    if (!connection || connection.early > 0) return;
+    connection.early = EARLY_REQUESTS;
+    underWayInAll += EARLY_REQUESTS;
+    if (underWayInAll > MOST_UNDER_WAY_IN_ALL) socket.destroy();
+  };
+  /** It is due. */
+  const dropEarly = (socket: Socket): void => {
+    const connection = open.get(socket);
+    if (!connection) return;
+    underWayInAll -= connection.early;
+    connection.early = 0;
+  };
   server.on("request", ({ socket }, response) => {
     begin(socket);
     response.on("close", () => end(socket));
@@ -169,13 +189,19 @@ const watchConnections = (server: Server) => {
   return {
     begin,
     end,
+    keepEarly,
+    dropEarly,
     holdBack,
     isBusy,
     /** Closes those that have been answered; and those that have never asked, if they are to. */
     closeIdle: (isPatient: boolean) => {
       for (const [socket, { hasAsked, underWay }] of open) {
-        if (underWay === 0 && (hasAsked || !isPatient)) socket.destroy();
+        const isAnswered = underWay === 0 && socket.writableLength === 0;
+        if (isAnswered && (hasAsked || !isPatient)) socket.destroy();
       }
+    },
+    closeAll: () => {
+      for (const socket of open.keys()) socket.destroy();
     },
   };
 };
@@ -224,7 +250,7 @@ const stop = async (server: Server, connections: Connections): Promise<void> => 
   // may be about to ask its first.
   const stoppedAt = Date.now();
   const closeIdle = setInterval(() => connections.closeIdle(Date.now() < stoppedAt + LINGER_MS), 50);
-  const giveUp = setTimeout(() => server.closeAllConnections(), GRACE_MS);
+  const giveUp = setTimeout(() => connections.closeAll(), GRACE_MS);
   await closed;
   clearInterval(closeIdle);
   clearTimeout(giveUp);

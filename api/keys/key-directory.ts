@@ -51,7 +51,8 @@ export class KeyDirectory {
     const hash = hashKey(text);
     const found = this.#known.get(hash) ?? this.#unknown.get(hash);
     if (found && this.#isFresh(found)) {
-      this.#last.set(connection, { text, finding: found });
+      // A text of its own: a part of a request would keep all of it in memory.
+      this.#last.set(connection, { text: Buffer.from(text).toString(), finding: found });
       return found.key;
     }
     if (!isWellFormed(text)) return MISSPELT;

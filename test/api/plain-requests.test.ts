@@ -241,23 +241,108 @@ test("nobody is answered faster than it reads, and all is answered in the end", 
   await until("all have come", async () => read().split("HTTP/1.1 200 OK").length > count, 20);
 });
 
-test("no header can hold another one", async () => {
-  let refusal: unknown;
+test("requests that come too early are answered, also by who asks nothing more", async () => {
+  const { socket, read, isClosed } = await open();
+  socket.write(get("/slow/1"));
+  await sleep(5);
+  socket.end(get("/fast/2"));
+  await until("it is closed", async () => isClosed(), 10);
+  expect([...read().matchAll(/"url":"(.*?)"/g)].map(([, path]) => path)).toEqual(["/slow/1", "/fast/2"]);
+});
+
+test("bodies in parts leave nothing behind on their connection", async () => {
+  const warnings: string[] = [];
+  const warn = ({ name }: Error) => warnings.push(name);
+  process.on("warning", warn);
+  onTestFinished(() => {
+    process.off("warning", warn);
+  });
+  const { socket, read } = await open();
+  for (let count = 1; count <= 15; count++) {
+    socket.write(get("/parts"));
+    await until("it is answered", async () => read().split("\r\n0\r\n\r\n").length > count, 10);
+  }
+  expect(warnings).toEqual([]);
+});
+
+/** A server that gives one answer, to everything. */
+const serve = async (answer: (outgoing: Outgoing) => void): Promise<RunningServer> => {
   const other = await startServer(
-    (_, outgoing) => {
-      try {
-        outgoing.reply({ status: 200, headers: { Link: "<x>\r\nSet-Cookie: a=b" }, body: "" });
-      } catch (error) {
-        refusal = error;
-        outgoing.reply({ status: 500, headers: {}, body: String(outgoing.headersSent) });
-      }
-    },
+    (_, outgoing) => answer(outgoing),
     "127.0.0.1",
     0,
     () => {},
   );
   onTestFinished(() => other.stop());
-  const response = await fetch(`http://127.0.0.1:${other.port}/`, { headers: { Connection: "keep-alive" } });
+  return other;
+};
+
+test("a body that nobody reads any more is told so, and why: not what went wrong with the connection", async () => {
+  let reason: (Error & { code?: string }) | null | undefined;
+  const body = new Readable({
+    read() {
+      this.push("x".repeat(10_000));
+    },
+    destroy(error, done) {
+      reason = error;
+      done(error);
+    },
+  });
+  const { port } = await serve((outgoing) => outgoing.reply({ status: 200, headers: {}, body }));
+  const socket = connect(port, "127.0.0.1");
+  socket.on("error", () => {});
+  socket.write(get("/"));
+  await new Promise((resolve) => socket.once("data", resolve));
+  socket.resetAndDestroy();
+  await until("the body is given up", async () => reason !== undefined, 10);
+  expect(reason?.code).toBe("ERR_STREAM_PREMATURE_CLOSE");
+});
+
+test("a server that is to end does not wait for who never reads", { timeout: 20_000 }, async () => {
+  const other = await serve((outgoing) => outgoing.reply({ status: 200, headers: {}, body: "x".repeat(50_000_000) }));
+  const socket = connect(other.port, "127.0.0.1").pause();
+  socket.on("error", () => {});
+  socket.write(get("/"));
+  await sleep(200);
+  const startedAt = performance.now();
+  await other.stop();
+  expect((performance.now() - startedAt) / 1000).toBeLessThan(10);
+});
+
+test("what comes too early is kept for so many connections, and no more", async () => {
+  const { port } = await serve(() => {});
+  const count = 1_500;
+  let closed = 0;
+  const sockets = await Promise.all(
+    Array.from({ length: count }, async () => {
+      const socket = connect(port, "127.0.0.1");
+      onTestFinished(() => {
+        socket.destroy();
+      });
+      socket.on("error", () => {}).on("close", () => closed++);
+      await new Promise((resolve) => socket.once("connect", resolve));
+      socket.write(get("/"));
+      return socket;
+    }),
+  );
+  await sleep(200);
+  for (const socket of sockets) socket.write(get("/early"));
+  // 20,000 requests in all, for which each of these counts as 17.
+  await until("some are closed", async () => closed >= count - Math.ceil(20_000 / 16), 10);
+  expect(closed).toBeLessThan(count / 2);
+});
+
+test("no header can hold another one", async () => {
+  let refusal: unknown;
+  const { port } = await serve((outgoing) => {
+    try {
+      outgoing.reply({ status: 200, headers: { Link: "<x>\r\nSet-Cookie: a=b" }, body: "" });
+    } catch (error) {
+      refusal = error;
+      outgoing.reply({ status: 500, headers: {}, body: String(outgoing.headersSent) });
+    }
+  });
+  const response = await fetch(`http://127.0.0.1:${port}/`, { headers: { Connection: "keep-alive" } });
   expect([response.status, await response.text(), response.headers.get("set-cookie")]).toEqual([500, "false", null]);
   expect(String(refusal)).toContain("Link has a character that no header may have");
 });
