@@ -73,10 +73,41 @@ export const startServer = async (
   server.on("checkExpectation", answer);
   // A CONNECT would have its connection closed without a word.
   server.on("connect", (_, socket: Socket) => refuse(socket, methodNotAllowed(ANY_ORIGIN)));
-  const serveByNode = server.listeners("connection");
-  server.removeAllListeners("connection");
+  const handOver = takeConnections(server);
   const connections = watchConnections(server);
-  const plainly = {
+  servePlainly(server, connections, handOver, answer);
+  server.on("clientError", (error: NodeJS.ErrnoException, socket: Socket) => {
+    // What is being answered on this connection must not be broken into.
+    if (error.code === "ECONNRESET" || !socket.writable || connections.isBusy(socket)) socket.destroy();
+    else refuse(socket, whyUnreadable(error));
+  });
+  await listen(server, host, port);
+  server.on("error", onError);
+
+  const { port: actualPort } = server.address() as AddressInfo;
+  return { port: actualPort, stop: () => stop(server, connections) };
+};
+
+/**
+ * Takes new connections away from Node's HTTP.
+ * @returns what gives it one
+ */
+const takeConnections = (server: Server): ((socket: Socket) => void) => {
+  const listeners = server.listeners("connection");
+  server.removeAllListeners("connection");
+  return (socket) => {
+    for (const listener of listeners) listener.call(server, socket);
+  };
+};
+
+/** Answers plain requests. Node's HTTP gets every connection that brings anything else. */
+const servePlainly = (
+  server: Server,
+  connections: Connections,
+  handOver: (socket: Socket) => void,
+  answer: (incoming: Incoming, outgoing: Outgoing) => void,
+): void => {
+  const options = {
     longestRequest: LARGEST_HEADERS,
     firstRequestMs: HEADERS_MS,
     idleMs: IDLE_MS,
@@ -88,23 +119,13 @@ export const startServer = async (
     onSilence: (socket: Socket) => refuse(socket, tooSlow()),
     handOver: (socket: Socket) => {
       connections.dropEarly(socket);
-      for (const serve of serveByNode) serve.call(server, socket);
+      handOver(socket);
       connections.holdBack(socket);
     },
   };
   server.on("connection", (socket) => {
-    if (!socket.destroyed) new PlainConnection(socket, plainly);
+    if (!socket.destroyed) new PlainConnection(socket, options);
   });
-  server.on("clientError", (error: NodeJS.ErrnoException, socket: Socket) => {
-    // What is being answered on this connection must not be broken into.
-    if (error.code === "ECONNRESET" || !socket.writable || connections.isBusy(socket)) socket.destroy();
-    else refuse(socket, whyUnreadable(error));
-  });
-  await listen(server, host, port);
-  server.on("error", onError);
-
-  const { port: actualPort } = server.address() as AddressInfo;
-  return { port: actualPort, stop: () => stop(server, connections) };
 };
 
 type Connections = ReturnType<typeof watchConnections>;

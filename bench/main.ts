@@ -16,7 +16,7 @@ const FULL = {
   delegations: 1_000_000,
   few: 10_000,
   many: 5_000_000,
-  rounds: 3,
+  rounds: 5,
   ms: 2_000,
   warmUpMs: 3_000,
   events: 1_000_000,

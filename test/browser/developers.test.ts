@@ -47,7 +47,7 @@ describeInBrowser("the developer page", (open) => {
     const key = await makeKey(page, "Example app");
     expect(key).toMatch(/^delreg_[0-9A-Za-z]{38}$/);
     const made = page.getByRole("region", { name: "The key for “Example app”" });
-    expect(await focused(page)).toBe("made-key");
+    await until("focus is on the key", async () => (await focused(page)) === "made-key");
     await made.getByRole("button", { name: /^Copy key/ }).click();
     expect(await page.evaluate("navigator.clipboard.readText()")).toBe(key);
 
@@ -234,16 +234,17 @@ describeInBrowser("the developer page", (open) => {
     await page.keyboard.type("By keyboard");
     await page.keyboard.press("Enter");
     await page.getByRole("region", { name: "The key for “By keyboard”" }).waitFor();
-    expect(await focused(page)).toBe("made-key");
+    await until("focus is on the key", async () => (await focused(page)) === "made-key");
     await page.getByRole("button", { name: "I have stored it" }).press("Enter");
-    expect(await focused(page)).toBe("keys-title");
+    await until("focus is on the keys again", async () => (await focused(page)) === "keys-title");
     await page.getByRole("button", { name: "Revoke By keyboard" }).press("Enter");
     await page.keyboard.press("Escape");
-    expect(await page.evaluate("document.activeElement.textContent")).toBe("Revoke");
+    const focusedText = () => page.evaluate("document.activeElement.textContent");
+    await until("focus is where it was", async () => (await focusedText()) === "Revoke");
     await page.keyboard.press("Enter");
     await page.getByRole("button", { name: "Revoke key" }).press("Enter");
     await page.getByText("No keys yet").waitFor();
-    expect(await focused(page)).toBe("keys-title");
+    await until("focus is on the keys once more", async () => (await focused(page)) === "keys-title");
     await page.getByRole("button", { name: "Sign out" }).press("Enter");
     await until("focus is on the way back", async () => (await focused(page)) === "sign-in-title");
   });
