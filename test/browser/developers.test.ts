@@ -238,6 +238,7 @@ describeInBrowser("the developer page", (open) => {
     await page.getByRole("button", { name: "I have stored it" }).press("Enter");
     await until("focus is on the keys again", async () => (await focused(page)) === "keys-title");
     await page.getByRole("button", { name: "Revoke By keyboard" }).press("Enter");
+    await page.getByRole("dialog").waitFor();
     await page.keyboard.press("Escape");
     const focusedText = () => page.evaluate("document.activeElement.textContent");
     await until("focus is where it was", async () => (await focusedText()) === "Revoke");

@@ -1,4 +1,4 @@
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { ask } from "../shared/ask.ts";
 import { describeFailure, isSessionOver, type Key } from "./answers.ts";
 
@@ -9,7 +9,8 @@ export const Revoke = ({ target: { name, prefix }, onDone, onCancel, onSessionOv
   const dialog = useRef<HTMLDialogElement>(null);
   const [isBusy, setBusy] = useState(false);
   const [error, setError] = useState<string | null>(null);
-  useEffect(() => dialog.current?.showModal(), []);
+  // Before anything is painted: a key that is pressed next is for the dialog.
+  useLayoutEffect(() => dialog.current?.showModal(), []);
 
   const revoke = async () => {
     setBusy(true);
