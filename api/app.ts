@@ -4,10 +4,9 @@ import type { Assets } from "../web/build.ts";
 import { PAGES } from "../web/pages.ts";
 import type { Source } from "./answering.ts";
 import {
+  type Answer,
   type Exchange,
   type Handler,
-  type Incoming,
-  type Outgoing,
   openExchange,
   type Reply,
   respond,
@@ -98,7 +97,7 @@ export const createApp = (
   };
 
   /** Answers a request. Nothing on this way waits that need not: a promise costs more than a refusal. */
-  const answer = (incoming: Incoming, outgoing: Outgoing): void => {
+  const answer: Answer = (incoming, outgoing) => {
     const path = readPath(incoming);
     const found = path === null ? null : router.find(path);
     const route = found?.target ?? (path === null ? refused : isLimited(path) ? limited : unlimited);

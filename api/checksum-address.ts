@@ -5,6 +5,7 @@ import type { Address } from "viem";
 
 const keccak = await createKeccak(256);
 const digits = Buffer.alloc(40);
+
 /** An address with its EIP-55 checksum: a letter is upper-case where the hash of the whole has a high digit. */
 export const checksumAddress = (address: Address): Address => {
   digits.write(address.slice(2).toLowerCase(), "latin1");

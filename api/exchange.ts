@@ -15,6 +15,9 @@ export type Outgoing = {
   reply: (reply: Reply) => void;
 };
 
+/** Answers a request, whatever it is. */
+export type Answer = (incoming: Incoming, outgoing: Outgoing) => void;
+
 /** A request on its way, and what its answer will say whatever it is. */
 export type Exchange = {
   incoming: Incoming;

@@ -1,7 +1,7 @@
 import { STATUS_CODES } from "node:http";
 import type { Socket } from "node:net";
 import { pipeline, Readable, Writable } from "node:stream";
-import type { Incoming, Outgoing, Reply } from "./exchange.ts";
+import type { Answer, Outgoing, Reply } from "./exchange.ts";
 import { readPlainRequest } from "./plain-request.ts";
 
 export type PlainConnectionOptions = {
@@ -13,7 +13,7 @@ export type PlainConnectionOptions = {
   idleMs: number;
   /** and to take nothing of its answer. */
   stallMs: number;
-  answer: (incoming: Incoming, outgoing: Outgoing) => void;
+  answer: Answer;
   /** A request is under way from the one to the other. */
   onBegin: (socket: Socket) => void;
   onEnd: (socket: Socket) => void;
@@ -137,9 +137,10 @@ class PlainResponse implements Outgoing {
   reply(reply: Reply): void {
     const { body } = reply;
     try {
-      const head = writeHead(reply, this.#options.idleMs);
+      const length = lengthOf(body);
+      const head = writeHead(reply, length, this.#options.idleMs);
       this.headersSent = true;
-      if (!this.#socket.destroyed) this.#send(head, body);
+      if (!this.#socket.destroyed) this.#send(head, body, length);
       else if (body instanceof Readable) body.destroy();
     } catch (error) {
       if (body instanceof Readable) body.destroy();
@@ -147,10 +148,10 @@ class PlainResponse implements Outgoing {
     }
   }
 
-  #send(head: string, body: Reply["body"]): void {
+  #send(head: string, body: Reply["body"], length: number | null): void {
     if (typeof body === "string") {
       // As many bytes as characters: it is ASCII, which is written without looking at it again.
-      this.#write(`${head}${body}`, Buffer.byteLength(body) === body.length ? "latin1" : "utf8");
+      this.#write(`${head}${body}`, length === body.length ? "latin1" : "utf8");
     } else if (body === null) {
       this.#write(head, "latin1");
     } else if (Buffer.isBuffer(body)) {
@@ -214,17 +215,20 @@ const LINE_END = Buffer.from("\r\n");
 const NEVER_IN_A_HEADER = /[^\t\x20-\x7e]/;
 const WITHOUT_BODY = new Set([204, 304]);
 
+/** How many bytes a body has; null for one that comes in parts. */
+const lengthOf = (body: Reply["body"]): number | null =>
+  typeof body === "string" || Buffer.isBuffer(body) ? Buffer.byteLength(body) : body === null ? 0 : null;
+
 /** Status and headers, in Node's order. */
-const writeHead = ({ status, headers, body }: Reply, idleMs: number): string => {
+const writeHead = ({ status, headers }: Reply, length: number | null, idleMs: number): string => {
   let head = `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n`;
-  const isWhole = body === null || typeof body === "string" || Buffer.isBuffer(body);
-  if (isWhole && !WITHOUT_BODY.has(status)) head += `Content-Length: ${Buffer.byteLength(body ?? "")}\r\n`;
+  if (length !== null && !WITHOUT_BODY.has(status)) head += `Content-Length: ${length}\r\n`;
   for (const name in headers) {
     const value = String(headers[name]);
     if (NEVER_IN_A_HEADER.test(value)) throw new Error(`${name} has a character that no header may have.`);
     head += `${name}: ${value}\r\n`;
   }
-  return `${head}Date: ${currentDate()}\r\nConnection: keep-alive\r\nKeep-Alive: timeout=${idleMs / 1000}\r\n${isWhole ? "" : "Transfer-Encoding: chunked\r\n"}\r\n`;
+  return `${head}Date: ${currentDate()}\r\nConnection: keep-alive\r\nKeep-Alive: timeout=${idleMs / 1000}\r\n${length === null ? "Transfer-Encoding: chunked\r\n" : ""}\r\n`;
 };
 
 let date = "";

@@ -1,7 +1,7 @@
 import { createServer, type IncomingMessage, type Server as NodeServer, ServerResponse } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
 import { pipeline } from "node:stream";
-import type { Incoming, Outgoing, Reply } from "./exchange.ts";
+import type { Answer, Outgoing, Reply } from "./exchange.ts";
 import { methodNotAllowed } from "./middleware/refuse-early.ts";
 import { PlainConnection } from "./plain-connection.ts";
 import { notHttp, Problem, problemDocument } from "./problem.ts";
@@ -49,7 +49,7 @@ type Server = NodeServer<typeof IncomingMessage, typeof NodeResponse>;
 
 /** Serves an app over HTTP: Node's, which leaves plain requests, and those are nearly all, to PlainConnection. */
 export const startServer = async (
-  answer: (incoming: Incoming, outgoing: Outgoing) => void,
+  answer: Answer,
   host: string,
   port: number,
   onError: (error: Error) => void,
@@ -105,7 +105,7 @@ const servePlainly = (
   server: Server,
   connections: Connections,
   handOver: (socket: Socket) => void,
-  answer: (incoming: Incoming, outgoing: Outgoing) => void,
+  answer: Answer,
 ): void => {
   const options = {
     longestRequest: LARGEST_HEADERS,

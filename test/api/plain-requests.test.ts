@@ -310,7 +310,10 @@ test("a server that is to end does not wait for who never reads", { timeout: 20_
 });
 
 test("what comes too early is kept for so many connections, and no more", async () => {
-  const { port } = await serve(() => {});
+  let begun = 0;
+  const { port } = await serve(() => {
+    begun++;
+  });
   const count = 1_500;
   let closed = 0;
   const sockets = await Promise.all(
@@ -325,7 +328,7 @@ test("what comes too early is kept for so many connections, and no more", async 
       return socket;
     }),
   );
-  await sleep(200);
+  await until("all are under way", async () => begun === count, 20);
   for (const socket of sockets) socket.write(get("/early"));
   // 20,000 requests in all, for which each of these counts as 17.
   await until("some are closed", async () => closed >= count - Math.ceil(20_000 / 16), 10);
