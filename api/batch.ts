@@ -85,11 +85,7 @@ export class Batch<Question, Answer> {
     this.#isQuiet = batch.length === 1 && this.#waiting.length === 0;
     this.#underWay++;
     this.#holding = batch;
-    this.#settle(batch).finally(() => {
-      this.#underWay--;
-      if (this.#waiting.length > 0) this.#isQuiet = false;
-      this.#letGo(batch);
-    });
+    this.#settle(batch);
     // Those that are left wait for this one, but not for long.
     this.#askNext();
   }
@@ -110,6 +106,10 @@ export class Batch<Question, Answer> {
     } catch (error) {
       if (batch.length > 1) await this.#settleOneByOne(batch, asking);
       else for (const { reject } of batch) reject(error);
+    } finally {
+      this.#underWay--;
+      if (this.#waiting.length > 0) this.#isQuiet = false;
+      this.#letGo(batch);
     }
   }
 

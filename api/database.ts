@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import pg from "pg";
 import type { Logger } from "pino";
+import { ConnectionPool } from "./connection-pool.ts";
 import { notIndexed, Problem } from "./problem.ts";
 import { type Query, TextQuery, type TextRow } from "./text-query.ts";
 import { within } from "./within.ts";
@@ -65,6 +66,12 @@ const runTextQuery = (client: pg.PoolClient, query: Query): Promise<TextRow[]> =
 
 const codeOf = (error: unknown): string | undefined => (error instanceof pg.DatabaseError ? error.code : undefined);
 
+/** Whether a connection is of no use after a statement failed: it is gone, or has a plan that no longer fits. */
+const isBroken = (error: unknown): boolean => {
+  const code = codeOf(error);
+  return code === undefined || code === CHANGED_UNDER_PLAN || code === SHUT_DOWN;
+};
+
 /** Whether a statement failed for a reason that the next one will not meet. */
 const isWorthRetrying = (error: unknown): boolean => {
   const code = codeOf(error);
@@ -77,10 +84,10 @@ export class Database {
   readonly #url: string;
   readonly #log: Logger;
   readonly #name: string;
-  readonly #checks: pg.Pool;
-  readonly #lists: pg.Pool;
-  readonly #cursors: pg.Pool;
-  readonly #background: pg.Pool;
+  readonly #checks: ConnectionPool;
+  readonly #lists: ConnectionPool;
+  readonly #cursors: ConnectionPool;
+  readonly #background: ConnectionPool;
   #lost: Error | null = null;
   #isClosed = false;
 
@@ -91,7 +98,7 @@ export class Database {
     this.#name = name;
     this.#checks = this.#createPool(CHECK_CONNECTIONS, STATEMENT_TIMEOUT_MS);
     this.#lists = this.#createPool(LIST_CONNECTIONS, STATEMENT_TIMEOUT_MS);
-    this.#cursors = this.#createPool(CURSOR_CONNECTIONS, CURSOR_TIMEOUT_MS);
+    this.#cursors = this.#createPool(CURSOR_CONNECTIONS, CURSOR_TIMEOUT_MS, Infinity);
     this.#background = this.#createPool(BACKGROUND_CONNECTIONS, BACKGROUND_TIMEOUT_MS);
   }
 
@@ -116,7 +123,7 @@ export class Database {
     return this.#runInTime(this.#lists, (client) => runTextQuery(client, query));
   }
 
-  #runInTime<Result>(pool: pg.Pool, run: Run<Result>): Promise<Result> {
+  #runInTime<Result>(pool: ConnectionPool, run: Run<Result>): Promise<Result> {
     if (this.#lost) return Promise.reject(unavailable());
     return within(DEADLINE_MS, this.#runTwice(pool, run), () =>
       overloaded("The answer took too long to find. Try again in a moment."),
@@ -132,13 +139,13 @@ export class Database {
     if (this.#lost) throw unavailable();
     let client: pg.PoolClient | undefined;
     try {
-      client = await this.#cursors.connect();
-      await client.query(`declare list no scroll cursor with hold for ${text}`, values);
-      const cursor = new Cursor(client);
+      client = await this.#cursors.take();
+      await client.query({ ...DECLARE, text: `declare list no scroll cursor with hold for ${text}`, values });
+      const cursor = new Cursor(client, this.#cursors);
       const [first] = await cursor.fetch(1);
       return { first, cursor };
     } catch (error) {
-      client?.release(true);
+      if (client) this.#cursors.give(client, true);
       throw this.#explain(error);
     }
   }
@@ -151,64 +158,49 @@ export class Database {
   /** How busy its connections are. */
   pools(): PoolState[] {
     const pools = { checks: this.#checks, lists: this.#lists, cursors: this.#cursors };
-    return Object.entries(pools).map(([pool, { totalCount, idleCount, waitingCount, options }]) => ({
-      pool,
-      busy: totalCount - idleCount,
-      idle: idleCount,
-      waiting: waitingCount,
-      limit: options.max,
-    }));
+    return Object.entries(pools).map(([name, pool]) => ({ pool: name, ...pool.state }));
   }
 
   async close(): Promise<void> {
     this.#isClosed = true;
-    await Promise.all([this.#checks, this.#lists, this.#cursors, this.#background].map((pool) => pool.end()));
+    await Promise.all(this.#pools.map((pool) => pool.close()));
   }
 
-  #createPool(max: number, statementTimeoutMs: number): pg.Pool {
-    const pool = new pg.Pool({
+  get #pools(): ConnectionPool[] {
+    return [this.#checks, this.#lists, this.#cursors, this.#background];
+  }
+
+  #createPool(max: number, timeoutMs: number, longestUseMs = timeoutMs + SILENCE_MS): ConnectionPool {
+    return new ConnectionPool({
       connectionString: this.#url,
       application_name: "api",
       max,
       options: PLANNING,
       keepAlive: true,
       connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
-      statement_timeout: statementTimeoutMs,
-      query_timeout: statementTimeoutMs + SILENCE_MS,
+      statement_timeout: timeoutMs,
+      longestUseMs,
+      onLoss: (error) => this.#log.debug(`Lost an idle database connection: ${error.message}`),
     });
-    // A connection that fails while idle is replaced when one is needed.
-    pool.on("error", (error) => this.#log.debug(`Lost an idle database connection: ${error.message}`));
-    // One that fails while it is in use, between two statements: the next one finds out. Without a listener
-    // the process would end.
-    pool.on("connect", (client) => client.on("error", () => {}));
-    return pool;
   }
 
-  async #runTwice<Result>(pool: pg.Pool, run: Run<Result>): Promise<Result> {
-    try {
-      return await this.#run(pool, run);
-    } catch (error) {
-      // A reorg, a switch of views or the end of a connection came in between: once more, and it is through.
-      if (!isWorthRetrying(error)) throw this.#explain(error);
-    }
-    try {
-      return await this.#run(pool, run);
-    } catch (error) {
-      throw this.#explain(error);
-    }
-  }
-
-  async #run<Result>(pool: pg.Pool, run: Run<Result>): Promise<Result> {
-    const client = await pool.connect();
-    try {
-      const result = await run(client);
-      client.release();
-      return result;
-    } catch (error) {
-      // A plan that no longer fits stays with its connection.
-      const code = codeOf(error);
-      client.release(code === undefined || code === CHANGED_UNDER_PLAN || code === SHUT_DOWN);
-      throw error;
+  /**
+   * Runs a statement. A reorg, a switch of views or the end of a connection may come in between: then once more, and it
+   * is through. All in one function: each that waits for another makes an answer wait, too.
+   */
+  async #runTwice<Result>(pool: ConnectionPool, run: Run<Result>): Promise<Result> {
+    for (let isLast = false; ; isLast = true) {
+      let client: pg.PoolClient | undefined;
+      try {
+        const taken = pool.take();
+        client = taken instanceof Promise ? await taken : taken;
+        const result = await run(client);
+        pool.give(client);
+        return result;
+      } catch (error) {
+        if (client) pool.give(client, isBroken(error));
+        if (isLast || !isWorthRetrying(error)) throw this.#explain(error);
+      }
     }
   }
 
@@ -242,6 +234,8 @@ export class Database {
     if (this.#lost || this.#isClosed) return;
     this.#lost = error;
     this.#log.error(`${this.#name} is out of reach: ${error.message}`);
+    // Their other end may be gone, too, without a word.
+    for (const pool of this.#pools) pool.dropKept();
     this.#probe();
   }
 
@@ -276,16 +270,22 @@ export class Database {
 /** No column is anything but a text. */
 const AS_TEXTS = { getTypeParser: () => (text: string) => text };
 
+/** All of a list is worked out first. */
+const DECLARE = { query_timeout: CURSOR_TIMEOUT_MS + SILENCE_MS };
+
 /** What was worked out already comes at once, or not at all. */
 const FETCH = { rowMode: "array", query_timeout: STATEMENT_TIMEOUT_MS + SILENCE_MS, types: AS_TEXTS } as const;
 
 /** A result that Postgres keeps until it has been fetched. */
 export class Cursor {
   readonly #client: pg.PoolClient;
+  readonly #connections: ConnectionPool;
   #isClosed = false;
 
-  constructor(client: pg.PoolClient) {
+  /** @param connections - where the connection is given back to */
+  constructor(client: pg.PoolClient, connections: ConnectionPool) {
     this.#client = client;
+    this.#connections = connections;
   }
 
   async fetch(count: number): Promise<TextRow[]> {
@@ -298,10 +298,10 @@ export class Cursor {
     if (this.#isClosed) return;
     this.#isClosed = true;
     try {
-      await this.#client.query("close list");
-      this.#client.release();
+      await this.#client.query({ ...FETCH, text: "close list" });
+      this.#connections.give(this.#client);
     } catch {
-      this.#client.release(true);
+      this.#connections.give(this.#client, true);
     }
   }
 }
