@@ -3,7 +3,7 @@ import pg from "pg";
 /** Connections that nobody has needed for this long are closed. */
 const SPARE_MS = 10_000;
 /** How often to look for those that are in use for too long. */
-const LOOK_MS = 100;
+const LOOK_MS = 25;
 
 export type PoolOptions = pg.PoolConfig & {
   max: number;
@@ -27,38 +27,38 @@ export class ConnectionPool {
   /** Since when others are in use. */
   readonly #taken = new Map<pg.PoolClient, number>();
   readonly #longestUseMs: number;
-  readonly #timers: readonly NodeJS.Timeout[];
+  /** Failed. pg's pool would not have them back, either. */
+  readonly #dead = new WeakSet<pg.PoolClient>();
+  readonly #closing = setInterval(() => this.#closeSpare(), SPARE_MS).unref();
+  #looking: NodeJS.Timeout | undefined;
   #isClosed = false;
 
   constructor({ onLoss, longestUseMs, ...options }: PoolOptions) {
     this.#longestUseMs = longestUseMs;
-    this.#timers = [
-      setInterval(() => this.#closeSpare(), SPARE_MS).unref(),
-      setInterval(() => this.#cutOffSilent(), LOOK_MS).unref(),
-    ];
     this.#pool = new pg.Pool(options);
     this.#pool.on("error", onLoss);
-    // One that fails while it is in use: its statement finds out. Without a listener the process would end.
-    this.#pool.on("connect", (client) => client.on("error", (error) => this.#isDropped(client) && onLoss(error)));
+    // Without a listener the process would end.
+    this.#pool.on("connect", (client) => client.on("error", (error) => this.#lose(client) && onLoss(error)));
   }
 
   /** A connection for one user: at once, if one is at hand. */
   take(): pg.PoolClient | Promise<pg.PoolClient> {
     const client = this.#kept.pop();
-    if (!client) return this.#pool.connect().then((made) => this.#use(made));
     this.#spare = Math.min(this.#spare, this.#kept.length);
-    return this.#use(client);
+    return client ? this.#use(client) : this.#pool.connect().then((made) => this.#use(made));
   }
 
   #use(client: pg.PoolClient): pg.PoolClient {
     this.#taken.set(client, performance.now());
+    this.#looking ??= setInterval(() => this.#cutOffSilent(), LOOK_MS).unref();
     return client;
   }
 
   /** Gives it back; one that is broken is replaced when one is needed. */
   give(client: pg.PoolClient, isBroken = false): void {
     this.#taken.delete(client);
-    if (isBroken || this.#isClosed || this.#pool.waitingCount > 0) client.release(isBroken);
+    const isOver = isBroken || this.#dead.has(client);
+    if (isOver || this.#isClosed || this.#pool.waitingCount > 0) client.release(isOver);
     else this.#kept.push(client);
   }
 
@@ -69,16 +69,17 @@ export class ConnectionPool {
     return { busy: totalCount - idle, idle, waiting: waitingCount, limit: options.max };
   }
 
-  /** Closes all that are not in use. */
+  /** Closes all that are kept. */
   dropKept(): void {
+    this.#spare = 0;
     for (const client of this.#kept.splice(0)) client.release(true);
   }
 
   async close(): Promise<void> {
     this.#isClosed = true;
     this.dropKept();
+    clearInterval(this.#closing);
     await this.#pool.end();
-    for (const timer of this.#timers) clearInterval(timer);
   }
 
   #closeSpare(): void {
@@ -87,6 +88,10 @@ export class ConnectionPool {
   }
 
   #cutOffSilent(): void {
+    if (this.#taken.size === 0) {
+      clearInterval(this.#looking);
+      this.#looking = undefined;
+    }
     const now = performance.now();
     for (const [client, since] of this.#taken) {
       if (now < since + this.#longestUseMs) continue;
@@ -97,11 +102,16 @@ export class ConnectionPool {
     }
   }
 
-  /** Drops a connection that is at hand, and whether it was. */
-  #isDropped(client: pg.PoolClient): boolean {
+  /**
+   * Drops a connection that has failed; one that is in use, when it is given back.
+   * @returns whether it was not in use
+   */
+  #lose(client: pg.PoolClient): boolean {
+    this.#dead.add(client);
     const place = this.#kept.indexOf(client);
     if (place === -1) return false;
     this.#kept.splice(place, 1);
+    this.#spare = Math.min(this.#spare, this.#kept.length);
     client.release(true);
     return true;
   }

@@ -107,6 +107,45 @@ test("one that is lost while nobody uses it is nobody's trouble", async () => {
   expect(pool.state).toEqual({ busy: 0, idle: 1, waiting: 0, limit: 2 });
 });
 
+test("one that is lost while it is in use is not used again, whoever gives it back", async () => {
+  const databaseUrl = await createDatabase();
+  const pool = open(databaseUrl);
+  const lost = await pool.take();
+  const backend = await backendOf(lost);
+  const other = await connect(databaseUrl);
+  const failed = once(lost, "error");
+  await other.query("select pg_terminate_backend($1)", [backend]);
+  await failed;
+  pool.give(lost);
+  const next = await pool.take();
+  expect(await backendOf(next)).not.toBe(backend);
+  pool.give(next);
+  expect(losses).toEqual([]);
+});
+
+test("whoever waits gets another when one is given back broken", async () => {
+  const pool = open(await createDatabase(), { max: 1 });
+  const broken = await pool.take();
+  const waiting = pool.take();
+  pool.give(broken, true);
+  const next = await waiting;
+  expect(next).not.toBe(broken);
+  expect(await backendOf(next)).toBeGreaterThan(0);
+  pool.give(next);
+});
+
+test("it is closed when those who use it are through", async () => {
+  const pool = open(await createDatabase(), { max: 1 });
+  const busy = await pool.take();
+  const running = busy.query("select pg_sleep(0.5)");
+  pools.splice(pools.indexOf(pool), 1);
+  const closed = pool.close();
+  await running;
+  pool.give(busy);
+  await closed;
+  expect(pool.state).toEqual({ busy: 0, idle: 0, waiting: 0, limit: 1 });
+});
+
 test("one that is given back broken is not used again", async () => {
   const databaseUrl = await createDatabase();
   const pool = open(databaseUrl);
