@@ -1,6 +1,7 @@
 import type { Logger } from "pino";
 import type { RegistryVersion } from "../registry/networks.ts";
 import type { Database } from "./database.ts";
+import { headerLines } from "./exchange.ts";
 import type { Metrics } from "./metrics/metrics.ts";
 import type { ParameterError } from "./problem.ts";
 import type { Freshness } from "./queries/freshness.ts";
@@ -17,11 +18,9 @@ export const checkChain =
     return message ? [{ parameter: "chainId", message }] : [];
   };
 
+/** Those of an answer that is true at no block in particular. */
+export const JSON_ANSWER = headerLines({ "Content-Type": "application/json", "Cache-Control": "no-store" });
+
 /** The headers of an answer: the block that it is true at, and that nobody may keep it. */
-export const answerHeaders = (freshness: Freshness): Record<string, string> => ({
-  "Content-Type": "application/json",
-  "Cache-Control": "no-store",
-  "X-Indexed-Block": freshness.indexedBlock,
-  "X-Indexed-Block-Timestamp": freshness.indexedBlockTimestamp,
-  "X-Finalized-Block": freshness.finalizedBlock,
-});
+export const answerHeaders = ({ indexedBlock, indexedBlockTimestamp, finalizedBlock }: Freshness): string =>
+  `${JSON_ANSWER}X-Indexed-Block: ${indexedBlock}\r\nX-Indexed-Block-Timestamp: ${indexedBlockTimestamp}\r\nX-Finalized-Block: ${finalizedBlock}\r\n`;

@@ -35,15 +35,26 @@ export type RunningServer = {
 /** Node's response, for requests that Node reads. */
 class NodeResponse extends ServerResponse<IncomingMessage> implements Outgoing {
   reply({ status, headers, body }: Reply): void {
+    const list = listHeaders(headers);
     if (typeof body === "string" || Buffer.isBuffer(body)) {
-      this.writeHead(status, { "Content-Length": Buffer.byteLength(body), ...headers }).end(body);
+      this.writeHead(status, ["Content-Length", String(Buffer.byteLength(body)), ...list]).end(body);
       return;
     }
-    this.writeHead(status, headers);
+    this.writeHead(status, list);
     if (body === null) this.end();
     else pipeline(body, this, () => {});
   }
 }
+
+/** Names and values in turn, which is how Node takes them. */
+const listHeaders = (lines: string): string[] =>
+  lines
+    .split("\r\n")
+    .slice(0, -1)
+    .flatMap((line) => {
+      const colon = line.indexOf(": ");
+      return [line.slice(0, colon), line.slice(colon + 2)];
+    });
 
 type Server = NodeServer<typeof IncomingMessage, typeof NodeResponse>;
 

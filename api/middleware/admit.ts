@@ -1,6 +1,6 @@
 import type { Socket } from "node:net";
 import { overloaded } from "../database.ts";
-import { type Exchange, type Middleware, type Reply, respond, UNKNOWN_ROUTE } from "../exchange.ts";
+import { type Exchange, headerLines, type Middleware, type Reply, respond, UNKNOWN_ROUTE } from "../exchange.ts";
 import type { Key, KeyDirectory } from "../keys/key-directory.ts";
 import type { KeyUsage } from "../keys/key-usage.ts";
 import { clientOf, type TrustedProxies } from "../limits/client-address.ts";
@@ -21,8 +21,11 @@ export type Admission = {
 /** Lets requests with a known key through, and of all others as many as the limit allows. */
 export const admit = ({ keys, usage, limiter, trustedProxies, metrics }: Admission): Middleware => {
   const { limit } = limiter;
-  const policy = `"default";q=${limit.requests};w=${limit.windowMs / 1000}`;
-  const refusal = once((seconds: number) => problemDocument(tooManyRequests(limit, seconds)));
+  const policy = headerLines({ "RateLimit-Policy": `"default";q=${limit.requests};w=${limit.windowMs / 1000}` });
+  const refusal = once((seconds: number) => {
+    const { headers, ...problem } = problemDocument(tooManyRequests(limit, seconds));
+    return { ...problem, headers: headerLines(headers) };
+  });
   const findClient = clientFinder(trustedProxies);
 
   return (next) => {
@@ -43,7 +46,7 @@ export const admit = ({ keys, usage, limiter, trustedProxies, metrics }: Admissi
       { isAdmitted, remaining, resetMs }: Decision,
     ): Reply | Promise<Reply> => {
       const seconds = Math.ceil(resetMs / 1000);
-      exchange.rateLimit = { policy, state: `"default";r=${remaining};t=${seconds}` };
+      exchange.rateLimit = `${policy}RateLimit: "default";r=${remaining};t=${seconds}\r\n`;
       if (!isAdmitted) {
         metrics.requests.refused++;
         const { status, body, headers } = refusal(seconds);

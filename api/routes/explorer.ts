@@ -2,7 +2,7 @@ import type { Address, Hex } from "viem";
 import { CHECKS, type Check, isBalanceCheck } from "../../registry/check-rule.ts";
 import { NO_CONTRACT, NO_TOKEN } from "../../registry/delegation.ts";
 import { networks, type RegistryVersion } from "../../registry/networks.ts";
-import { answerHeaders, checkChain, type Source } from "../answering.ts";
+import { answerHeaders, checkChain, JSON_ANSWER, type Source } from "../answering.ts";
 import { checksumAddress } from "../checksum-address.ts";
 import { type Exchange, type Reply, respond } from "../exchange.ts";
 import { type ExplorerCursor, encodePlace, parsePlace } from "../explorer-cursor.ts";
@@ -165,12 +165,7 @@ type Explain = {
 };
 
 const answer = (exchange: Exchange, content: unknown, freshness?: Freshness): Reply =>
-  respond(
-    exchange,
-    200,
-    JSON.stringify(content),
-    freshness ? answerHeaders(freshness) : { "Content-Type": "application/json", "Cache-Control": "no-store" },
-  );
+  respond(exchange, 200, JSON.stringify(content), freshness ? answerHeaders(freshness) : JSON_ANSWER);
 
 /** The registries of a network, as far as it is known. */
 const registriesOn = (chainId: number): RegistryVersion[] =>

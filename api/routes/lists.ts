@@ -3,7 +3,7 @@ import type { RegistryVersion } from "../../registry/networks.ts";
 import { answerHeaders, checkChain, type Source } from "../answering.ts";
 import { type Cursor, encodeCursor, isCursorOf } from "../cursor.ts";
 import { type Rendering, renderDelegations } from "../delegation-json.ts";
-import { type Exchange, type Reply, respond } from "../exchange.ts";
+import { type Exchange, headerLines, type Reply, respond } from "../exchange.ts";
 import { streamList } from "../list-stream.ts";
 import { addOperation } from "../operation.ts";
 import { chainId, cursor, details, limit, MAX_LIMIT, numbers, SAMPLES, wallet } from "../parameters.ts";
@@ -146,8 +146,9 @@ const answerList = async (
   }
   const shown = page.delegations.slice(0, size);
   const last = shown.at(-1);
-  if (!isWhole && last) headers.Link = `<${nextPage(exchange.url, encodeCursor(last, question))}>; rel="next"`;
-  return respond(exchange, 200, `[${renderDelegations(shown, rendering)}]`, headers);
+  const more = last && !isWhole ? `<${nextPage(exchange.url, encodeCursor(last, question))}>; rel="next"` : null;
+  const link = more === null ? "" : headerLines({ Link: more });
+  return respond(exchange, 200, `[${renderDelegations(shown, rendering)}]`, `${headers}${link}`);
 };
 
 /** A list that is too long to be read at once. Its own statement says at which block it is true. */

@@ -3,7 +3,7 @@ import { connect } from "node:net";
 import { Readable } from "node:stream";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
-import type { Incoming, Outgoing, Reply } from "../../api/exchange.ts";
+import { headerLines, type Incoming, type Outgoing, type Reply } from "../../api/exchange.ts";
 import { type RunningServer, startServer } from "../../api/server.ts";
 import { type Random, seededRandom } from "../support/random.ts";
 import { until } from "../support/setup.ts";
@@ -21,10 +21,10 @@ let readByNode = 0;
 
 /** Tells what was understood of a request. */
 const echo = ({ method, url, httpVersion, headers }: Incoming): Reply => {
-  const json = { "Content-Type": "application/json", "X-Number": 7 };
+  const json = headerLines({ "Content-Type": "application/json", "X-Colons": "7: 8", "X-Empty": "" });
   switch (url) {
     case "/nothing":
-      return { status: 304, headers: { ETag: '"x"' }, body: null };
+      return { status: 304, headers: headerLines({ ETag: '"x"' }), body: null };
     case "/bytes":
       return { status: 200, headers: json, body: Buffer.from("bytes, é") };
     case "/umlaut":
@@ -288,7 +288,7 @@ test("a body that nobody reads any more is told so, and why: not what went wrong
       done(error);
     },
   });
-  const { port } = await serve((outgoing) => outgoing.reply({ status: 200, headers: {}, body }));
+  const { port } = await serve((outgoing) => outgoing.reply({ status: 200, headers: "", body }));
   const socket = connect(port, "127.0.0.1");
   socket.on("error", () => {});
   socket.write(get("/"));
@@ -299,7 +299,7 @@ test("a body that nobody reads any more is told so, and why: not what went wrong
 });
 
 test("a server that is to end does not wait for who never reads", { timeout: 20_000 }, async () => {
-  const other = await serve((outgoing) => outgoing.reply({ status: 200, headers: {}, body: "x".repeat(50_000_000) }));
+  const other = await serve((outgoing) => outgoing.reply({ status: 200, headers: "", body: "x".repeat(50_000_000) }));
   const socket = connect(other.port, "127.0.0.1").pause();
   socket.on("error", () => {});
   socket.write(get("/"));
@@ -339,10 +339,10 @@ test("no header can hold another one", async () => {
   let refusal: unknown;
   const { port } = await serve((outgoing) => {
     try {
-      outgoing.reply({ status: 200, headers: { Link: "<x>\r\nSet-Cookie: a=b" }, body: "" });
+      outgoing.reply({ status: 200, headers: headerLines({ Link: "<x>\r\nSet-Cookie: a=b" }), body: "" });
     } catch (error) {
       refusal = error;
-      outgoing.reply({ status: 500, headers: {}, body: String(outgoing.headersSent) });
+      outgoing.reply({ status: 500, headers: "", body: String(outgoing.headersSent) });
     }
   });
   const response = await fetch(`http://127.0.0.1:${port}/`, { headers: { Connection: "keep-alive" } });
