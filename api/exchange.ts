@@ -131,11 +131,9 @@ export const respond = (
   body: Reply["body"],
   headers: Readonly<Record<string, string>> | string = {},
 ): Reply => {
-  const id = `X-Request-Id: ${requestId}\r\n`;
-  if (typeof headers === "string") {
-    return { status, headers: `${isPrivate ? PRIVATE_LINES : PUBLIC_LINES}${id}${rateLimit}${headers}`, body };
-  }
-  // What is said of one answer counts for more than what is said of all.
-  const own = isPrivate ? headerLines({ ...PRIVATE_HEADERS, ...headers }) : `${PUBLIC_LINES}${headerLines(headers)}`;
-  return { status, headers: `${id}${rateLimit}${own}`, body };
+  const areLines = typeof headers === "string";
+  // What is said of one answer counts for more than what is said of all that are private.
+  const own = areLines ? headers : headerLines(isPrivate ? { ...PRIVATE_HEADERS, ...headers } : headers);
+  const common = isPrivate ? (areLines ? PRIVATE_LINES : "") : PUBLIC_LINES;
+  return { status, headers: `${common}X-Request-Id: ${requestId}\r\n${rateLimit}${own}`, body };
 };
