@@ -123,7 +123,8 @@ const PUBLIC_LINES = headerLines({
 
 /**
  * The answer to a request.
- * @param headers - of this answer alone. As lines they cost least: whoever makes those vouches for them.
+ * @param headers - of this answer alone. As lines they cost least: whoever makes those vouches for them, and that they
+ * repeat none that all answers have.
  */
 export const respond = (
   { requestId, rateLimit, isPrivate }: Exchange,

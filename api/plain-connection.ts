@@ -136,16 +136,13 @@ class PlainResponse implements Outgoing {
 
   reply(reply: Reply): void {
     const { body } = reply;
-    try {
-      const length = lengthOf(body);
-      const head = writeHead(reply, length, this.#options.idleMs);
-      this.headersSent = true;
-      if (!this.#socket.destroyed) this.#send(head, body, length);
-      else if (body instanceof Readable) body.destroy();
-    } catch (error) {
+    this.headersSent = true;
+    if (this.#socket.destroyed) {
       if (body instanceof Readable) body.destroy();
-      throw error;
+      return;
     }
+    const length = lengthOf(body);
+    this.#send(writeHead(reply, length, this.#options.idleMs), body, length);
   }
 
   #send(head: string, body: Reply["body"], length: number | null): void {

@@ -23,7 +23,7 @@ export const createRequestLog = ({ log, addLine }: Log, traffic: Traffic): Reque
     if (status >= 500) {
       log.warn({ requestId, method, route, status, ms: microseconds / 1000 }, "Request failed");
     } else if (isEnabled) {
-      // As pino would write it, which takes ten times as long to find out that nothing here needs to be escaped.
+      // Much as pino would write it, which takes ten times as long to find out that nothing here needs to be escaped.
       addLine(
         `{"level":${level},"time":${Date.now()},"requestId":"${requestId}","method":"${method}","route":"${route}","status":${status},"ms":${Math.floor(microseconds / 1000)}.${THREE_DIGITS[microseconds % 1000]},"msg":"Request"}`,
       );
