@@ -335,7 +335,17 @@ test("what comes too early is kept for so many connections, and no more", async 
   expect(closed).toBeLessThan(count / 2);
 });
 
-test("no header can hold another one", () => {
-  const lines = () => headerLines({ Link: "<x>\r\nSet-Cookie: a=b" });
-  expect(lines).toThrow("Link has a character that no header may have");
+test("no header can hold another one", async () => {
+  let refusal: unknown;
+  const { port } = await serve((outgoing) => {
+    try {
+      outgoing.reply({ status: 200, headers: headerLines({ Link: "<x>\r\nSet-Cookie: a=b" }), body: "" });
+    } catch (error) {
+      refusal = error;
+      outgoing.reply({ status: 500, headers: "", body: String(outgoing.headersSent) });
+    }
+  });
+  const response = await fetch(`http://127.0.0.1:${port}/`, { headers: { Connection: "keep-alive" } });
+  expect([response.status, await response.text(), response.headers.get("set-cookie")]).toEqual([500, "false", null]);
+  expect(String(refusal)).toContain("Link has a character that no header may have");
 });
