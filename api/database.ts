@@ -37,7 +37,10 @@ export const PLANNING = "-c plan_cache_mode=force_generic_plan -c enable_seqscan
 
 /** What Postgres says when two transactions wait for each other, or when a view was changed under a prepared statement. */
 const DEADLOCK = "40P01";
-/** What a replica says when it has to go on, to where a statement could not see its rows any more. */
+/**
+ * What a replica says when it has to go on, to where a statement could not see its rows any more. Where that comes
+ * between the messages of a statement, it ends the connection, too.
+ */
 const CONFLICT_WITH_RECOVERY = "40001";
 const CHANGED_UNDER_PLAN = "0A000";
 /** When it ends a connection. */
@@ -69,7 +72,7 @@ const codeOf = (error: unknown): string | undefined => (error instanceof pg.Data
 /** Whether a connection is of no use after a statement failed: it is gone, or has a plan that no longer fits. */
 const isBroken = (error: unknown): boolean => {
   const code = codeOf(error);
-  return code === undefined || code === CHANGED_UNDER_PLAN || code === SHUT_DOWN;
+  return code === undefined || [CHANGED_UNDER_PLAN, CONFLICT_WITH_RECOVERY, SHUT_DOWN].includes(code);
 };
 
 /** Whether a statement failed for a reason that the next one will not meet. */

@@ -2,6 +2,7 @@ import { rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
+import pg from "pg";
 import { pino } from "pino";
 import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
 import { Database } from "../api/database.ts";
@@ -46,7 +47,11 @@ test("answers from a replica are the registries' own at the block that they name
 }, async () => {
   const random = seededRandom("read-replica.test.ts");
   const { primaryUrl, replicaUrl } = await createDatabase("differential");
-  const [primary, replica] = [await connect(primaryUrl), await connect(replicaUrl)];
+  const primary = await connect(primaryUrl);
+  // A replica may end a connection that gets in the way of its recovery: the pool makes another one.
+  const replica = new pg.Pool({ connectionString: replicaUrl, max: 1 });
+  replica.on("error", () => {});
+  onTestFinished(() => replica.end());
   const subject = await Subject.create(8453, random);
   await subject.mineRandomBlocks(40);
   await startIndexer({ databaseUrl: primaryUrl, chains: [subject.local] });
@@ -157,9 +162,9 @@ test("a replica does all that a primary does: long lists, exports, and statement
       text: "select count(pg_sleep(0.4)) from (select from registry.delegation_v2 limit 1) one",
       values: [],
     });
+  const watch = await connect(replicaUrl);
   const conflicts = async () => {
-    const client = await connect(replicaUrl);
-    const { rows } = await client.query(
+    const { rows } = await watch.query(
       "select confl_lock from pg_stat_database_conflicts where datname = current_database()",
     );
     return Number(rows[0].confl_lock);
@@ -177,6 +182,30 @@ test("a replica does all that a primary does: long lists, exports, and statement
   }
   expect(await twice).toMatchObject({ problem: "overloaded", message: expect.stringContaining("index was changing") });
   await until("both were conflicts", async () => (await conflicts()) >= before + 3);
+
+  // It may end the connection along with the statement, about each tenth time: whoever asked notices neither.
+  const lines: string[] = [];
+  const asked = new Database(replicaUrl, pino({ level: "error" }, { write: (line) => lines.push(line) }));
+  onTestFinished(() => asked.close());
+  const told = new Set<string>();
+  let isOver = false;
+  const askAgainAndAgain = async () => {
+    for (; !isOver; await sleep(1)) {
+      const text = "select count(*) from (select from registry.delegation_v2 limit 1) one";
+      told.add(await asked.query({ name: "any", text, values: [] }).then(String, (error) => error.message));
+    }
+  };
+  const asking = Promise.all(Array.from({ length: 12 }, askAgainAndAgain));
+  const enough = (await conflicts()) + 150;
+  await until("there were many conflicts", async () => {
+    for (let count = 0; count < 20; count++) await lock();
+    return (await conflicts()) > enough;
+  });
+  isOver = true;
+  await asking;
+  told.delete("The index was changing. Try again in a moment.");
+  expect([...told]).toEqual(["1"]);
+  expect(lines).toEqual([]);
 });
 
 test("without the replica: 503, never an answer from elsewhere; without the primary: answers, and no keys", async () => {

@@ -2,11 +2,21 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { LocalChain } from "../../sandbox/chain.ts";
 import { type Queries, readIndexedHash } from "./index-state.ts";
 
-/** Repeats a question until the answer is yes. */
-export const until = async (what: string, isSo: () => Promise<boolean>, seconds = 120): Promise<void> => {
+/**
+ * Repeats a question until the answer is yes.
+ * @param instead what is so at the end, if it never was
+ */
+export const until = async (
+  what: string,
+  isSo: () => Promise<boolean>,
+  seconds = 120,
+  instead?: () => string,
+): Promise<void> => {
   const deadline = Date.now() + seconds * 1000;
   while (!(await isSo())) {
-    if (Date.now() > deadline) throw new Error(`Waited ${seconds} s in vain until ${what}.`);
+    if (Date.now() > deadline) {
+      throw new Error([`Waited ${seconds} s in vain until ${what}.`, ...(instead ? [instead()] : [])].join(" "));
+    }
     await sleep(50);
   }
 };
@@ -18,12 +28,14 @@ export const untilIndexed = async (
   { schema = "registry", seconds = 120 } = {},
 ): Promise<void> => {
   const head = await chain.client.getBlock();
+  let newest: unknown;
   await until(
-    `block ${head.number} of chain ${chain.chainId} is indexed`,
+    `block ${head.number} (${head.hash}) of chain ${chain.chainId} is indexed`,
     async () => {
-      const hash = await readIndexedHash(database, schema, chain.chainId).catch(() => null);
-      return hash === head.hash;
+      newest = await readIndexedHash(database, schema, chain.chainId).catch((error) => error);
+      return newest === head.hash;
     },
     seconds,
+    () => `The newest is: ${newest}.`,
   );
 };
