@@ -140,17 +140,13 @@ export class Database {
    */
   async openCursor(text: string, values: unknown[]): Promise<{ first: TextRow | undefined; cursor: Cursor }> {
     if (this.#lost) throw unavailable();
-    let client: pg.PoolClient | undefined;
-    try {
-      client = await this.#cursors.take();
+    const open = async (client: pg.PoolClient) => {
       await client.query({ ...DECLARE, text: `declare list no scroll cursor with hold for ${text}`, values });
       const cursor = new Cursor(client, this.#cursors);
       const [first] = await cursor.fetch(1);
       return { first, cursor };
-    } catch (error) {
-      if (client) this.#cursors.give(client, true);
-      throw this.#explain(error);
-    }
+    };
+    return this.#runTwice(this.#cursors, open, true);
   }
 
   /** Whether the last that was heard of the database is good. */
@@ -190,18 +186,20 @@ export class Database {
   /**
    * Runs a statement. A reorg, a switch of views or the end of a connection may come in between: then once more, and it
    * is through. All in one function: each that waits for another makes an answer wait, too.
+   * @param isKept - whether the result has the connection from then on
    */
-  async #runTwice<Result>(pool: ConnectionPool, run: Run<Result>): Promise<Result> {
+  async #runTwice<Result>(pool: ConnectionPool, run: Run<Result>, isKept = false): Promise<Result> {
     for (let isLast = false; ; isLast = true) {
       let client: pg.PoolClient | undefined;
       try {
         const taken = pool.take();
         client = taken instanceof Promise ? await taken : taken;
         const result = await run(client);
-        pool.give(client);
+        if (!isKept) pool.give(client);
         return result;
       } catch (error) {
-        if (client) pool.give(client, isBroken(error));
+        // A half of what was to be kept may be left on it.
+        if (client) pool.give(client, isKept || isBroken(error));
         if (isLast || !isWorthRetrying(error)) throw this.#explain(error);
       }
     }

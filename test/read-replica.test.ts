@@ -175,13 +175,24 @@ test("a replica does all that a primary does: long lists, exports, and statement
   await lock();
   expect(await once).toEqual([["1"]]);
 
+  const opening = replica.openCursor(
+    "select count(pg_sleep(0.4)) from (select from registry.delegation_v2 limit 1) one",
+    [],
+  );
+  await sleep(150);
+  await lock();
+  const { first, cursor } = await opening;
+  expect(first).toEqual(["1"]);
+  await cursor.close();
+  expect(replica.pools().find(({ pool }) => pool === "cursors")).toMatchObject({ busy: 0 });
+
   const twice = slowly().catch((error) => error);
   for (let count = 0; count < 20; count++) {
     await sleep(50);
     await lock();
   }
   expect(await twice).toMatchObject({ problem: "overloaded", message: expect.stringContaining("index was changing") });
-  await until("both were conflicts", async () => (await conflicts()) >= before + 3);
+  await until("all were conflicts", async () => (await conflicts()) >= before + 4);
 
   // It may end the connection along with the statement, about each tenth time: whoever asked notices neither.
   const lines: string[] = [];
