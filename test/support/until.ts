@@ -10,13 +10,11 @@ export const until = async (
   what: string,
   isSo: () => Promise<boolean>,
   seconds = 120,
-  instead?: () => string,
+  instead = () => "",
 ): Promise<void> => {
   const deadline = Date.now() + seconds * 1000;
   while (!(await isSo())) {
-    if (Date.now() > deadline) {
-      throw new Error([`Waited ${seconds} s in vain until ${what}.`, ...(instead ? [instead()] : [])].join(" "));
-    }
+    if (Date.now() > deadline) throw new Error(`Waited ${seconds} s in vain until ${what}. ${instead()}`.trim());
     await sleep(50);
   }
 };
