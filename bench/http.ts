@@ -22,7 +22,7 @@ export type HttpPlan = {
   databaseUrl: string;
   delegations: number;
   rounds: number;
-  /** How long a round is, and how long what is measured is warmed up. */
+  /** How long a round is, and how long a process is warmed up. */
   ms: number;
   warmUpMs: number;
   log: (message: string) => void;
@@ -37,23 +37,27 @@ export const measureHttp = async (plan: HttpPlan): Promise<Case[]> => {
   const stage = new Stage();
   const rounds = await Rounds.open(databaseUrl);
   try {
-    const api = await stage.startApi(databaseUrl, OUT_OF_REACH);
-    const ponder = await stage.startPonder(databaseUrl);
+    const [api, ponder, forBare, forQuery, forDrizzle] = await Promise.all([
+      stage.startApi(databaseUrl, OUT_OF_REACH),
+      stage.startPonder(databaseUrl),
+      // Each baseline in a process of its own: beside other routes, Node makes slower code of it.
+      stage.startBaselines(databaseUrl),
+      stage.startBaselines(databaseUrl),
+      stage.startBaselines(databaseUrl),
+    ]);
     const key = await createKey(databaseUrl);
 
-    // Each baseline in a process of its own: beside other routes, Node makes slower code of it.
-    const bare = bareOf(await stage.startBaselines(databaseUrl));
-    const query = queryOf(await stage.startBaselines(databaseUrl), size);
+    const bare = bareOf(forBare);
+    const query = queryOf(forQuery, size);
     const checks = ALL_CHECKS.map((kind) => checkOf(api, kind, size, key));
     const ponderChecks = ALL_CHECKS.map((kind) => ponderCheckOf(ponder, kind, size));
     const shortList = shortListOf(api, size, key);
     const longList = longListOf(api, size, (wallet) => `/registry/v2/${wallet}?numbers=string`, { "X-API-KEY": key });
-    const drizzle = longListOf(await stage.startBaselines(databaseUrl), size, (wallet) => `/list-drizzle/${wallet}`);
+    const drizzle = longListOf(forDrizzle, size, (wallet) => `/list-drizzle/${wallet}`);
 
     log("Warming up");
-    for (const subject of [...checks, shortList, longList]) await rounds.warmUp(subject, warmUpMs);
-    for (const subject of [bare, query, drizzle]) await rounds.warmUp(subject, warmUpMs);
-    for (const subject of ponderChecks) await rounds.warmUp(subject, warmUpMs / 4);
+    const processes = [[...checks, shortList, longList], [bare], [query], [drizzle], ponderChecks];
+    for (const subjects of processes) await rounds.warmUp(subjects, warmUpMs);
 
     log(`Checks and short lists, ${CONNECTIONS} connections`);
     const wide = await rounds.measure([bare, query, ...checks, shortList, ...ponderChecks], {
@@ -130,7 +134,7 @@ const measureTwoProcesses = async (
   const kind = { version: "v2", check: "all" } as const;
   const one = checkOf(api, kind, delegations, key);
   const two: Subject = { ...one, name: "two processes", ports: [api.port, other.port], pids: [api.pid, other.pid] };
-  await rounds.warmUp(two, warmUpMs);
+  await rounds.warmUp([two], warmUpMs);
   const measured = await rounds.measure([one, two], { connections: CONNECTIONS, ms, rounds: count });
   const [alone, together] = [of(measured, one), of(measured, two)];
   return [
@@ -158,11 +162,13 @@ const measureRefusals = async (
 ): Promise<Case[]> => {
   log("Refusals");
   const kind = { version: "v2", check: "all" } as const;
-  const limited = await stage.startApi(databaseUrl);
-  const unlimited = await stage.startApi(databaseUrl, OUT_OF_REACH);
+  const [limited, unlimited] = await Promise.all([
+    stage.startApi(databaseUrl),
+    stage.startApi(databaseUrl, OUT_OF_REACH),
+  ]);
   const refused: Subject = { ...checkOf(limited, kind, delegations), name: "refusal", status: 429 };
   const answered: Subject = { ...checkOf(unlimited, kind, delegations), name: "answer without a key" };
-  for (const subject of [refused, answered]) await rounds.warmUp(subject, warmUpMs * 2);
+  for (const subject of [refused, answered]) await rounds.warmUp([subject], warmUpMs);
   const cases: Case[] = [];
   for (const connections of [1, CONNECTIONS]) {
     const measured = await rounds.measure([refused, answered], { connections, ms, rounds: count });
@@ -205,9 +211,8 @@ export const measureGrowth = async (
       const key = await createKey(url);
       return ALL_CHECKS.map((kind) => checkOf(api, kind, size, key));
     };
-    const before = await subjects(few);
-    const after = await subjects(many);
-    for (const subject of [...before, ...after]) await rounds.warmUp(subject, warmUpMs / 4);
+    const [before, after] = await Promise.all([subjects(few), subjects(many)]);
+    for (const ofProcess of [before, after]) await rounds.warmUp(ofProcess, warmUpMs);
     const measured = await rounds.measure([...before, ...after], { connections: 1, ms: ms / 2, rounds: count });
     return after.map((subject, index) => {
       const figures = of(measured, subject);

@@ -59,9 +59,11 @@ export class Rounds {
     await this.#client.end();
   }
 
-  /** Lets the compiler see what it will have to compile. */
-  async warmUp(subject: Subject, ms: number): Promise<void> {
-    await this.#run({ ports: subject.ports, requests: subject.requests, connections: 64, ms });
+  /** Lets the compiler of a process see all that it will have to compile: each process for as long as every other. */
+  async warmUp(subjectsOfProcess: readonly Subject[], ms: number): Promise<void> {
+    for (const { ports, requests } of subjectsOfProcess) {
+      await this.#run({ ports, requests, connections: 64, ms: ms / subjectsOfProcess.length });
+    }
   }
 
   /** The median of each figure over all rounds. */
