@@ -69,7 +69,10 @@ const runTextQuery = (client: pg.PoolClient, query: Query): Promise<TextRow[]> =
 
 const codeOf = (error: unknown): string | undefined => (error instanceof pg.DatabaseError ? error.code : undefined);
 
-/** Whether a connection is of no use after a statement failed: it is gone, or has a plan that no longer fits. */
+/**
+ * Whether a connection is of no use after a statement failed: it is gone, or has a plan that no longer fits. Told by the
+ * code: that an error was fatal, Postgres says in its own language.
+ */
 const isBroken = (error: unknown): boolean => {
   const code = codeOf(error);
   return code === undefined || [CHANGED_UNDER_PLAN, CONFLICT_WITH_RECOVERY, SHUT_DOWN].includes(code);

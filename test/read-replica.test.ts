@@ -156,12 +156,8 @@ test("a replica does all that a primary does: long lists, exports, and statement
   const replica = new Database(replicaUrl, pino({ enabled: false }));
   onTestFinished(() => replica.close());
   const lock = () => primary.query(`begin; lock table ${table} in access exclusive mode; commit`);
-  const slowly = () =>
-    replica.query({
-      name: "slow",
-      text: "select count(pg_sleep(0.4)) from (select from registry.delegation_v2 limit 1) one",
-      values: [],
-    });
+  const slow = "select count(pg_sleep(0.4)) from (select from registry.delegation_v2 limit 1) one";
+  const slowly = () => replica.query({ name: "slow", text: slow, values: [] });
   const watch = await connect(replicaUrl);
   const conflicts = async () => {
     const { rows } = await watch.query(
@@ -175,10 +171,7 @@ test("a replica does all that a primary does: long lists, exports, and statement
   await lock();
   expect(await once).toEqual([["1"]]);
 
-  const opening = replica.openCursor(
-    "select count(pg_sleep(0.4)) from (select from registry.delegation_v2 limit 1) one",
-    [],
-  );
+  const opening = replica.openCursor(slow, []);
   await sleep(150);
   await lock();
   const { first, cursor } = await opening;
