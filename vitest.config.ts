@@ -1,40 +1,50 @@
 import { defineConfig } from "vitest/config";
 
-const SIMULATION = "test/simulate.test.ts";
+const timeouts = { testTimeout: 120_000, hookTimeout: 60_000 };
+const SIMULATION = "test/slow/simulation.test.ts";
 
 export default defineConfig({
   test: {
-    // The tests start real chains and indexers: two files at a time leave them the machine.
-    maxWorkers: 2,
-    reporters: ["verbose"],
     projects: [
       {
+        // npm test. The files share their modules: loading the service takes longer than most of them.
         test: {
-          name: "service",
-          include: ["test/**/*.test.ts"],
-          exclude: ["test/browser/**", SIMULATION],
+          name: "fast",
+          include: ["test/{unit,api,index,commands}/**/*.test.ts"],
           globalSetup: "test/support/global-setup.ts",
-          testTimeout: 300_000,
-          hookTimeout: 120_000,
+          isolate: false,
+          maxWorkers: 2,
+          ...timeouts,
         },
       },
       {
-        // After all others: it starts three of everything, and would leave them too little of the machine.
-        test: {
-          name: "simulation",
-          include: [SIMULATION],
-          sequence: { groupOrder: 1 },
-        },
-      },
-      {
-        // npm run test:browser: these alone.
+        // npm test, too; npm run test:browser runs these alone.
         test: {
           name: "browser",
           include: ["test/browser/**/*.test.ts"],
           globalSetup: ["test/support/global-setup.ts", "test/support/browser-setup.ts"],
-          testTimeout: 60_000,
-          hookTimeout: 120_000,
+          maxWorkers: 2,
+          sequence: { groupOrder: 1 },
+          ...timeouts,
         },
+      },
+      {
+        // npm run test:slow.
+        test: {
+          name: "slow",
+          include: ["test/slow/**/*.test.ts", "test/**/*.property.test.ts"],
+          env: { PROPERTY_RUNS: "10000" },
+          exclude: [SIMULATION],
+          globalSetup: "test/support/global-setup.ts",
+          testTimeout: 300_000,
+          hookTimeout: 120_000,
+          maxWorkers: 2,
+          sequence: { groupOrder: 2 },
+        },
+      },
+      {
+        // npm run test:slow. It starts three of everything, and has the machine to itself.
+        test: { name: "simulation", include: [SIMULATION], sequence: { groupOrder: 3 } },
       },
     ],
   },

@@ -41,7 +41,7 @@ export const createApp = (
   source: Omit<Source, "log"> & { digests: StateDigests; insights: Insights },
   admission: Admission,
   build: Build,
-  { log, addLine }: Log,
+  { log, addLine }: Pick<Log, "log" | "addLine">,
   assets: Assets,
   portal: Portal | null,
 ) => {

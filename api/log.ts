@@ -1,27 +1,30 @@
 import { type Logger, pino } from "pino";
 
-/** So many bytes are written at once, */
-const WRITTEN_AT_ONCE = 8_192;
-/** or what there is by then. */
-const WRITTEN_AFTER_MS = 200;
+/** Request lines are written when this many bytes have collected, */
+const BUFFER_BYTES = 8_192;
+/** or after this long. */
+const BUFFER_MS = 200;
 
 export type Log = {
   log: Logger;
   /** Adds a line of JSON, which is written together with others. */
   addLine: (line: string) => void;
+  /** Writes what is left. */
+  close: () => void;
 };
 
-/** A log on the standard output. Lines of requests are written some at a time, all else at once. */
-export const createLog = (level: string): Log => {
-  const output = pino.destination({ sync: true });
+/** A log, on the standard output by default. Lines of requests are written some at a time, all else at once. */
+export const createLog = (
+  level: string,
+  output: { write: (text: string) => unknown } = pino.destination({ sync: true }),
+): Log => {
   let lines = "";
   const write = () => {
     if (lines === "") return;
     output.write(lines);
     lines = "";
   };
-  setInterval(write, WRITTEN_AFTER_MS).unref();
-  process.once("exit", write);
+  const timer = setInterval(write, BUFFER_MS).unref();
 
   const log = pino(
     { level, base: undefined },
@@ -34,7 +37,11 @@ export const createLog = (level: string): Log => {
   );
   const addLine = (line: string) => {
     lines += `${line}\n`;
-    if (lines.length >= WRITTEN_AT_ONCE) write();
+    if (lines.length >= BUFFER_BYTES) write();
   };
-  return { log, addLine };
+  const close = () => {
+    clearInterval(timer);
+    write();
+  };
+  return { log, addLine, close };
 };

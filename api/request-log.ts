@@ -12,7 +12,7 @@ export type RequestLog = (exchange: Exchange, reply: Reply) => Reply;
  * Counts each request, and writes a line for it. By its route, not its URL: wallets are nobody's business, and people put
  * API keys into the strangest places.
  */
-export const createRequestLog = ({ log, addLine }: Log, traffic: Traffic): RequestLog => {
+export const createRequestLog = ({ log, addLine }: Pick<Log, "log" | "addLine">, traffic: Traffic): RequestLog => {
   const isEnabled = log.isLevelEnabled("info");
   const level = log.levels.values.info;
 

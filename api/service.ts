@@ -21,7 +21,7 @@ type Parts = {
   database: Database;
   limiter: Limiter;
   build: Build;
-  log: Log;
+  log: Pick<Log, "log" | "addLine">;
 };
 
 /** The service as settings want it: what answers requests and describes it, and what its process keeps going beside. */

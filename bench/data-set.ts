@@ -83,7 +83,7 @@ const run = async (url: string, ...statements: string[]) => {
 const indexSamples = async (databaseUrl: string) => {
   const code = await compileContracts();
   const output = logFile("data-set");
-  const chain = await startLocalChain(1, await findFreePort(), code, { output });
+  const chain = await startLocalChain(1, code);
   const settings = parseIndexerSettings({
     PONDER_RPC_URL_1: chain.url,
     START_BLOCK_1: "0",

@@ -1,5 +1,4 @@
 import { connect, createServer } from "node:net";
-import { PassThrough } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { findFreePort } from "../stack/ports.ts";
 import { logLine, runUntilStopped, untilAborted } from "../stack/program.ts";
@@ -32,7 +31,7 @@ await runUntilStopped(async (signal) => {
   const run = async () => {
     const code = await compileContracts();
     const inner = await Promise.all(ports.map(async ({ chainId }) => ({ chainId, port: await findFreePort() })));
-    const chains = await startChains(stack, inner, code, () => new PassThrough().resume());
+    const chains = await startChains(stack, inner, code);
     await bringToLife(chains, code);
     // Not before the samples are there: whoever sees the chains sees all of them.
     for (const [index, { chainId, port }] of ports.entries()) {

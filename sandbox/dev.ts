@@ -142,7 +142,7 @@ await runUntilStopped(async (signal) => {
     const starting = stack.add("Postgres", startPostgres);
     starting.catch(() => {});
     const code = await compileContracts();
-    const localChains = await startChains(stack, chains, code, (chainId) => logFile(`chain-${chainId}`));
+    const localChains = await startChains(stack, chains, code);
     const { url } = await starting;
 
     say("Sending sample delegations of every kind…");

@@ -1,4 +1,3 @@
-import type { Writable } from "node:stream";
 import { SettingsError } from "../stack/settings.ts";
 import type { Stack } from "../stack/stack.ts";
 import { type LocalChain, startLocalChain } from "./chain.ts";
@@ -19,17 +18,13 @@ export const readChainPorts = (environment: NodeJS.ProcessEnv): ChainPort[] => {
 };
 
 /** Starts the chains, as parts of a stack. They mine when told to. */
-export const startChains = (
-  stack: Stack,
-  ports: readonly ChainPort[],
-  code: ContractCode,
-  outputOf: (chainId: number) => Writable,
-): Promise<LocalChain[]> =>
+export const startChains = (stack: Stack, ports: readonly ChainPort[], code: ContractCode): Promise<LocalChain[]> =>
   Promise.all(
     ports.map(({ chainId, port }) =>
       stack.add(`Chain ${chainId}`, async () => {
-        const chain = await startLocalChain(chainId, port, code, { output: outputOf(chainId) });
-        return { ...chain, ended: chain.exited };
+        const chain = await startLocalChain(chainId, code, { port });
+        // It runs in this process, and ends with it.
+        return { ...chain, ended: new Promise(() => {}) };
       }),
     ),
   );

@@ -1,7 +1,6 @@
 import { chmod, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { PassThrough } from "node:stream";
 import { setTimeout as sleep } from "node:timers/promises";
 import pg from "pg";
 import { startApiProcess } from "../api/process.ts";
@@ -13,12 +12,12 @@ import { startEmbeddedPostgres } from "../stack/embedded-postgres.ts";
 import { isUp } from "../stack/is-up.ts";
 import { findFreePort } from "../stack/ports.ts";
 import { crashPostgres } from "../test/support/crash-postgres.ts";
-import { startIndexerProcess } from "../test/support/indexer-process.ts";
+import { launchIndexerProcess } from "../test/support/indexer-process.ts";
 import { keepOutput } from "../test/support/output.ts";
 import { until } from "../test/support/until.ts";
 import { UnrulyRpc } from "./unruly-rpc.ts";
 
-type Indexer = Awaited<ReturnType<typeof startIndexerProcess>>;
+type Indexer = Awaited<ReturnType<typeof launchIndexerProcess>>;
 
 const RESTART_MS = 1_000;
 /** Blocks of real networks are not all from this minute either. */
@@ -76,12 +75,7 @@ export class Deployment {
     const code = await compileContracts();
     const [postgres, ...chains] = await Promise.all([
       startEmbeddedPostgres({ directory: join(folder, "postgres"), preferredPort: await findKeptPort() }),
-      ...chainIds.map(async (chainId) =>
-        startLocalChain(chainId, await findFreePort(), code, {
-          output: new PassThrough().resume(),
-          startsAt: new Date(Date.now() - CHAIN_AGE_MS),
-        }),
-      ),
+      ...chainIds.map((chainId) => startLocalChain(chainId, code, { startsAt: new Date(Date.now() - CHAIN_AGE_MS) })),
     ]);
     const rpcs = await Promise.all(chains.map((chain) => UnrulyRpc.start(seed, chain)));
     const ports = { api: await findKeptPort(), metrics: await findKeptPort() };
@@ -174,7 +168,7 @@ export class Deployment {
 
   /** Each generation is of another index, by its start blocks, before which nothing has happened. */
   async #startIndexer(generation: number): Promise<void> {
-    const process = await startIndexerProcess({
+    const process = await launchIndexerProcess({
       databaseUrl: this.databaseUrl,
       chains: this.chains.map(({ chainId }, index) => ({ chainId, url: this.rpcs[index]?.url ?? "" })),
       env: {

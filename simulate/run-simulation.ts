@@ -3,7 +3,7 @@ import pg from "pg";
 import { compileContracts } from "../sandbox/contracts.ts";
 import { questionsOf } from "../test/support/answers.ts";
 import { dumpTables } from "../test/support/index-state.ts";
-import { startIndexerProcess } from "../test/support/indexer-process.ts";
+import { launchIndexerProcess } from "../test/support/indexer-process.ts";
 import type { Random } from "../test/support/random.ts";
 import { RandomChain } from "../test/support/random-chain.ts";
 import { until, untilIndexed } from "../test/support/until.ts";
@@ -254,8 +254,8 @@ export class Simulation {
 
   async #compareToldDigests(chain: RandomChain) {
     const { url } = this.#deployment.api;
-    await inTime(until("the API tells the digests", async () => (await chain.compareToldDigests(url)) !== null));
-    this.#refuseDifferences((await chain.compareToldDigests(url)) ?? []);
+    const told = until("the API tells the digests", () => chain.compareToldDigests(url), 120);
+    this.#refuseDifferences((await inTime(told)) ?? []);
   }
 
   /** The same chains indexed by an indexer that nothing befalls: the same rows, the log included. */
@@ -269,7 +269,7 @@ export class Simulation {
     const scratchUrl = new URL(databaseUrl);
     scratchUrl.pathname = "/scratch";
     const scratch = new pg.Pool({ connectionString: scratchUrl.href });
-    const indexer = await startIndexerProcess({ databaseUrl: scratchUrl.href, chains });
+    const indexer = await launchIndexerProcess({ databaseUrl: scratchUrl.href, chains });
     try {
       for (const chain of chains) await inTime(untilIndexed(scratch, chain));
       const [expected, actual] = [

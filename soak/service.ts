@@ -10,7 +10,7 @@ import { startEmbeddedPostgres } from "../stack/embedded-postgres.ts";
 import { isUp } from "../stack/is-up.ts";
 import { findFreePort } from "../stack/ports.ts";
 import { crashPostgres } from "../test/support/crash-postgres.ts";
-import { startIndexerProcess } from "../test/support/indexer-process.ts";
+import { launchIndexerProcess } from "../test/support/indexer-process.ts";
 import { type Counter, counterOf, countOn, keepCounting } from "./counting-chain.ts";
 import { startGate } from "./gate.ts";
 
@@ -39,7 +39,7 @@ export class Service {
   readonly #options: Options;
   readonly #postgresPort: number;
   #postgres: Awaited<ReturnType<typeof startEmbeddedPostgres>>;
-  #indexer: Awaited<ReturnType<typeof startIndexerProcess>> | undefined;
+  #indexer: Awaited<ReturnType<typeof launchIndexerProcess>> | undefined;
   #endings: (() => Promise<void> | void)[] = [];
   readonly chains: LocalChain[] = [];
   /** The way of the indexer to each chain. */
@@ -109,12 +109,11 @@ export class Service {
   }
 
   async #startChain(chainId: number, code: Awaited<ReturnType<typeof compileContracts>>): Promise<void> {
-    const port = await findFreePort();
-    const chain = await startLocalChain(chainId, port, code, { output: new PassThrough().resume() });
+    const chain = await startLocalChain(chainId, code);
     this.#endings.push(chain.stop);
     for (let block = 0; block < FIRST_BLOCKS; block++) await countOn(chain);
     this.#endings.push(keepCounting(chain, BLOCK_MS));
-    const gate = await startGate(port);
+    const gate = await startGate(Number(new URL(chain.url).port));
     this.#endings.push(gate.stop);
     this.chains.push(chain);
     this.gates.set(chainId, gate);
@@ -122,7 +121,7 @@ export class Service {
 
   async startIndexer(): Promise<void> {
     const chains = [...this.gates].map(([chainId, { port }]) => ({ chainId, url: `http://127.0.0.1:${port}` }));
-    this.#indexer = await startIndexerProcess({ databaseUrl: this.databaseUrl, chains });
+    this.#indexer = await launchIndexerProcess({ databaseUrl: this.databaseUrl, chains });
   }
 
   /** Kills the indexer the hard way, Ponder included. */

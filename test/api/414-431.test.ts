@@ -3,7 +3,7 @@ import { readdir } from "node:fs/promises";
 import { connect, type Socket } from "node:net";
 import { text } from "node:stream/consumers";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
-import { type Api, CHECK, HOT, launchSampleApi, readStart, VAULT } from "../support/api.ts";
+import { type ApiProcess as Api, CHECK, HOT, launchSampleApiProcess, readStart, VAULT } from "../support/api.ts";
 import { type Answer, sendBytes } from "../support/http.ts";
 import { until } from "../support/setup.ts";
 
@@ -12,7 +12,7 @@ import { until } from "../support/setup.ts";
 let api: Api;
 let startedAt: string;
 beforeAll(async () => {
-  api = await launchSampleApi();
+  api = await launchSampleApiProcess();
   startedAt = await readStart(api);
 });
 afterAll(() => api?.stop());

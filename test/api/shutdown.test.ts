@@ -1,12 +1,12 @@
 import { connect as connectTo } from "node:net";
 import { maxUint256 } from "viem";
 import { expect, test } from "vitest";
-import { createSampleDatabase, FRESH_FOR_A_DAY, HOT, NFT, startApi, VAULT } from "../support/api.ts";
+import { createSampleDatabase, FRESH_FOR_A_DAY, HOT, NFT, startApiProcess, VAULT } from "../support/api.ts";
 import { connect, until } from "../support/setup.ts";
 
 test("SIGTERM: accepts nothing more, finishes what is under way, and ends with code 0", async () => {
   const databaseUrl = await createSampleDatabase();
-  const api = await startApi({ databaseUrl, env: FRESH_FOR_A_DAY });
+  const api = await startApiProcess({ databaseUrl, env: FRESH_FOR_A_DAY });
   const database = await connect(databaseUrl);
   const watcher = await connect(databaseUrl);
   const { rows } = await database.query("select schema from indexer.shard");

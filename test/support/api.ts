@@ -1,12 +1,17 @@
 import { join } from "node:path";
 import pg from "pg";
 import { inject, onTestFinished } from "vitest";
+import { readBuild } from "../../api/build.ts";
+import { createLog } from "../../api/log.ts";
+import { parseApiSettings } from "../../api/settings.ts";
+import { startApi as runApi } from "../../api/start-api.ts";
 import { compileContracts } from "../../sandbox/contracts.ts";
 import { sendSamples } from "../../sandbox/samples.ts";
 import { startNode } from "../../stack/child.ts";
 import { isUp } from "../../stack/is-up.ts";
 import { findFreePort } from "../../stack/ports.ts";
-import { startIndexerProcess } from "./indexer-process.ts";
+import { parseAll, parseDatabaseUrl } from "../../stack/settings.ts";
+import { launchIndexer } from "./indexer.ts";
 import { keepOutput } from "./output.ts";
 import { createDatabase, launchChain, until } from "./setup.ts";
 import { uniqueName } from "./unique-name.ts";
@@ -54,23 +59,13 @@ export const FRESH_FOR_A_DAY = { MAX_INDEX_LAG_SECONDS: "86400" };
 
 type ApiOptions = { databaseUrl: string; env?: NodeJS.ProcessEnv };
 
-/** `npm run api`, until the test is over. */
-export const startApi = async (options: ApiOptions) => {
-  const api = await launchApi(options);
-  onTestFinished(() => api.stop());
-  return api;
-};
-
-/** The same for several tests of a file: who asks for it stops it. */
-export const launchApi = async ({ databaseUrl, env = {} }: ApiOptions) => {
-  const port = await findFreePort();
-  const metricsPort = await findFreePort();
+const prepare = async ({ databaseUrl, env = {} }: ApiOptions) => {
+  const [port, metricsPort] = [await findFreePort(), await findFreePort()];
   const { output, printed } = keepOutput();
-  const child = startNode(join(import.meta.dirname, "../../api/main.ts"), [], {
+  const url = `http://127.0.0.1:${port}`;
+  return {
     output,
     env: {
-      PATH: process.env.PATH,
-      HOME: process.env.HOME,
       DATABASE_URL: databaseUrl,
       HOST: "127.0.0.1",
       PORT: String(port),
@@ -78,28 +73,74 @@ export const launchApi = async ({ databaseUrl, env = {} }: ApiOptions) => {
       ...UNLIMITED,
       ...env,
     },
+    api: {
+      port,
+      metricsPort,
+      url,
+      /** What Prometheus would read. */
+      metrics: async () => (await fetch(`http://127.0.0.1:${metricsPort}/metrics`)).text(),
+      get: (path: string, init?: RequestInit) => fetch(`${url}${path}`, init),
+      /** All that it has logged. */
+      output: printed,
+    },
+  };
+};
+
+/** The API over real sockets, in this process. The caller stops it. */
+export const launchApi = async (options: ApiOptions) => {
+  const { output, env, api } = await prepare(options);
+  const [databaseUrl, settings] = parseAll(
+    () => parseDatabaseUrl(env),
+    () => parseApiSettings(env),
+  );
+  const running = await runApi({
+    databaseUrl,
+    settings,
+    build: readBuild(env),
+    log: createLog(settings.logLevel, output),
   });
-  const url = `http://127.0.0.1:${port}`;
-  const ended = child.exited.then(() => {
-    throw new Error(`The API ended:\n${printed()}`);
-  });
-  const listens = until("the API listens", () => isUp(`${url}/health`));
-  ended.catch(() => {});
-  await Promise.race([listens, ended]);
+  let stopped: Promise<void> | undefined;
   return {
-    ...child,
-    port,
-    metricsPort,
-    url,
-    /** What Prometheus would read. */
-    metrics: async () => (await fetch(`http://127.0.0.1:${metricsPort}/metrics`)).text(),
-    get: (path: string, init?: RequestInit) => fetch(`${url}${path}`, init),
-    /** All that it has printed. */
-    output: printed,
+    ...api,
+    stop: () => {
+      stopped ??= running.stop();
+      return stopped;
+    },
   };
 };
 
 export type Api = Awaited<ReturnType<typeof launchApi>>;
+
+/** The same until the test is over. */
+export const startApi = async (options: ApiOptions): Promise<Api> => {
+  const api = await launchApi(options);
+  onTestFinished(() => api.stop());
+  return api;
+};
+
+/** `npm run api`: for tests that kill it, or look at its memory. The caller stops it. */
+export const launchApiProcess = async (options: ApiOptions) => {
+  const { output, env, api } = await prepare(options);
+  const child = startNode(join(import.meta.dirname, "../../api/main.ts"), [], {
+    output,
+    env: { PATH: process.env.PATH, HOME: process.env.HOME, ...env },
+  });
+  const ended = child.exited.then(() => {
+    throw new Error(`The API ended:\n${api.output()}`);
+  });
+  ended.catch(() => {});
+  await Promise.race([until("the API listens", () => isUp(`${api.url}/health`)), ended]);
+  return { ...api, ...child };
+};
+
+export type ApiProcess = Awaited<ReturnType<typeof launchApiProcess>>;
+
+/** The same until the test is over. */
+export const startApiProcess = async (options: ApiOptions) => {
+  const api = await launchApiProcess(options);
+  onTestFinished(() => api.stop());
+  return api;
+};
 
 /** When the process that answers was started: it tells one from another. */
 export const readStart = async (api: Api): Promise<string> => {
@@ -141,7 +182,7 @@ export const indexSamples = async (databaseUrl: string): Promise<void> => {
   const chains = await Promise.all(SAMPLE_CHAINS.map((chainId) => launchChain(chainId)));
   try {
     for (const chain of chains) await sendSamples(chain, code);
-    const indexer = await startIndexerProcess({ databaseUrl, chains });
+    const indexer = await launchIndexer({ databaseUrl, chains });
     const client = new pg.Client(databaseUrl);
     await client.connect();
     await until("the samples are indexed", async () => {
@@ -155,6 +196,10 @@ export const indexSamples = async (databaseUrl: string): Promise<void> => {
   }
 };
 
-/** `npm run api` over the samples, for the tests of a file. */
+/** The API over the samples, for the tests of a file. */
 export const launchSampleApi = async (env: NodeJS.ProcessEnv = {}): Promise<Api> =>
   launchApi({ databaseUrl: await createSampleDatabase(), env: { ...FRESH_FOR_A_DAY, ...env } });
+
+/** `npm run api` over the samples. The caller stops it. */
+export const launchSampleApiProcess = async (env: NodeJS.ProcessEnv = {}) =>
+  launchApiProcess({ databaseUrl: await createSampleDatabase(), env: { ...FRESH_FOR_A_DAY, ...env } });

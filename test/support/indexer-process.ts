@@ -1,5 +1,6 @@
 import { createWriteStream } from "node:fs";
 import { join } from "node:path";
+import { onTestFinished } from "vitest";
 import { startNode } from "../../stack/child.ts";
 import { findFreePort } from "../../stack/ports.ts";
 import { keepOutput } from "./output.ts";
@@ -14,48 +15,61 @@ export type IndexerOptions = {
   env?: NodeJS.ProcessEnv;
 };
 
-/** `npm run indexer`, over local chains. Who asks for it stops it. */
-export const startIndexerProcess = async ({ databaseUrl, chains, env = {} }: IndexerOptions) => {
+/** The settings of an indexer over local chains. INDEXER_LOG names a file that gets its output too. */
+export const prepareIndexer = async ({ databaseUrl, chains, env = {} }: IndexerOptions) => {
   const port = await findFreePort();
-  const chainSettings = chains.flatMap(({ chainId, url }) => [
+  const { output, printed } = keepOutput();
+  if (process.env.INDEXER_LOG) output.pipe(createWriteStream(process.env.INDEXER_LOG, { flags: "a" }));
+  const ofChains = chains.flatMap(({ chainId, url }) => [
     [`PONDER_RPC_URL_${chainId}`, url],
     [`START_BLOCK_${chainId}`, "0"],
   ]);
-  const { output, printed } = keepOutput();
-  if (process.env.INDEXER_LOG) output.pipe(createWriteStream(process.env.INDEXER_LOG, { flags: "a" }));
-
-  const child = startNode(join(import.meta.dirname, "../../indexer/main.ts"), [], {
+  return {
+    port,
     output,
+    printed,
     env: {
-      PATH: process.env.PATH,
-      HOME: process.env.HOME,
       DATABASE_URL: databaseUrl,
       INDEXER_PORT: String(port),
       POLLING_INTERVAL_MS: "200",
-      ...Object.fromEntries(chainSettings),
+      ...Object.fromEntries(ofChains),
       ...env,
     },
-  });
+  };
+};
 
+/** `npm run indexer`: for tests that kill it, or read its exit code. The caller stops it. */
+export const launchIndexerProcess = async (options: IndexerOptions) => {
+  const { port, output, printed, env } = await prepareIndexer(options);
+  const child = startNode(join(import.meta.dirname, "../../indexer/main.ts"), [], {
+    output,
+    env: { PATH: process.env.PATH, HOME: process.env.HOME, ...env },
+  });
+  const killAll = (...pids: (number | undefined)[]) => {
+    for (const pid of pids) if (pid !== undefined) process.kill(pid, "SIGKILL");
+  };
   return {
     ...child,
     port,
     /** All that it has printed. */
     output: printed,
-    ponderPid: () => ponderOf(child.pid),
+    ponderPid: () => findPonder(port),
     /** Kills Ponder the hard way; the indexer starts it again. */
-    killPonder: () => {
-      const pid = ponderOf(child.pid);
-      if (pid !== undefined) process.kill(pid, "SIGKILL");
-    },
+    killPonder: () => killAll(findPonder(port)),
     /** Kills the indexer the hard way, Ponder included. */
-    kill: () => {
-      const pids = [child.pid, ponderOf(child.pid)];
-      for (const pid of pids) if (pid !== undefined) process.kill(pid, "SIGKILL");
-    },
+    kill: () => killAll(child.pid, findPonder(port)),
   };
 };
 
-/** The Ponder of an indexer, while it runs; tsx may have started a compiler beside it. */
-const ponderOf = (indexer: number): number | undefined =>
-  runningProcesses().find(({ parent, command }) => parent === indexer && command.includes("ponder.js"))?.pid;
+/** The same until the test is over. */
+export const startIndexerProcess = async (options: IndexerOptions) => {
+  const indexer = await launchIndexerProcess(options);
+  onTestFinished(() => indexer.stop());
+  return indexer;
+};
+
+/** The Ponder that listens on a port, while it runs. */
+export const findPonder = (port: number): number | undefined =>
+  runningProcesses().find(
+    ({ command, environment }) => command.includes("ponder.js") && environment.includes(`\0PORT=${port}\0`),
+  )?.pid;

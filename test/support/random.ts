@@ -35,3 +35,6 @@ export const seededRandom = (testFile: string): Random => {
   console.log(`Seed ${seed}. To run it again: SEED=${seed} npx vitest run test/${testFile}`);
   return new Random(seed);
 };
+
+/** How many cases a property is tried with: npm run test:slow tries ten times as many. */
+export const PROPERTY_RUNS = Number(process.env.PROPERTY_RUNS ?? 1_000);

@@ -1,13 +1,11 @@
-import { PassThrough } from "node:stream";
 import pg from "pg";
 import { inject, onTestFinished } from "vitest";
 import { type LocalChain, startLocalChain } from "../../sandbox/chain.ts";
 import { compileContracts } from "../../sandbox/contracts.ts";
-import { findFreePort } from "../../stack/ports.ts";
-import { type IndexerOptions, startIndexerProcess } from "./indexer-process.ts";
 import { uniqueName } from "./unique-name.ts";
 import { until } from "./until.ts";
 
+export { startIndexer } from "./indexer.ts";
 export { until, untilIndexed } from "./until.ts";
 
 // Real parts for one test. Each ends with the test that asked for it.
@@ -41,20 +39,10 @@ export const createChain = async (chainId: number, startsAt = new Date()): Promi
 
 /** The same for several tests of a file: who asks for it stops it. */
 export const launchChain = async (chainId: number, startsAt = new Date()): Promise<LocalChain> =>
-  startLocalChain(chainId, await findFreePort(), await compileContracts(), {
-    output: new PassThrough().resume(),
-    startsAt,
-  });
-
-/** `npm run indexer`, over local chains. */
-export const startIndexer = async (options: IndexerOptions) => {
-  const indexer = await startIndexerProcess(options);
-  onTestFinished(() => indexer.stop());
-  return indexer;
-};
+  startLocalChain(chainId, await compileContracts(), { startsAt });
 
 /** Resolves when an indexer has made what data teams are given, which it does once it has caught up. */
-export const untilAnalytics = (database: pg.Client): Promise<void> =>
+export const untilAnalytics = (database: pg.Client) =>
   until("the schema analytics is there", async () => {
     const { rows } = await database.query("select to_regclass('analytics.wallets') is not null as exists");
     return rows[0]?.exists === true;

@@ -1,21 +1,24 @@
 import { setTimeout as sleep } from "node:timers/promises";
+import { inspect } from "node:util";
 import type { LocalChain } from "../../sandbox/chain.ts";
 import { type Queries, readIndexedHash } from "./index-state.ts";
 
 /**
- * Repeats a question until the answer is yes.
- * @param instead what is so at the end, if it never was
+ * Repeats a reading until it is what is wanted, and returns it.
+ * When the time is up, the error says what was read last.
  */
-export const until = async (
+export const until = async <T>(
   what: string,
-  isSo: () => Promise<boolean>,
-  seconds = 120,
-  instead = () => "",
-): Promise<void> => {
+  read: () => Promise<T> | T,
+  seconds = 60,
+  isWanted: (value: T) => boolean = Boolean,
+): Promise<T> => {
   const deadline = Date.now() + seconds * 1000;
-  while (!(await isSo())) {
-    if (Date.now() > deadline) throw new Error(`Waited ${seconds} s in vain until ${what}. ${instead()}`.trim());
-    await sleep(50);
+  for (;;) {
+    const value = await read();
+    if (isWanted(value)) return value;
+    if (Date.now() > deadline) throw new Error(`Waited ${seconds} s until ${what}. Last seen: ${inspect(value)}`);
+    await sleep(25);
   }
 };
 
@@ -23,17 +26,13 @@ export const until = async (
 export const untilIndexed = async (
   database: Queries,
   chain: LocalChain,
-  { schema = "registry", seconds = 120 } = {},
+  { schema = "registry", seconds = 60 } = {},
 ): Promise<void> => {
-  const head = await chain.client.getBlock();
-  let newest: unknown;
+  const { number, hash } = await chain.client.getBlock();
   await until(
-    `block ${head.number} (${head.hash}) of chain ${chain.chainId} is indexed`,
-    async () => {
-      newest = await readIndexedHash(database, schema, chain.chainId).catch((error) => error);
-      return newest === head.hash;
-    },
+    `block ${number} (${hash}) of chain ${chain.chainId} is indexed`,
+    () => readIndexedHash(database, schema, chain.chainId).catch((error) => error),
     seconds,
-    () => `The newest is: ${newest}.`,
+    (indexed) => indexed === hash,
   );
 };

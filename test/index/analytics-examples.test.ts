@@ -1,0 +1,76 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import pg from "pg";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { type Dev, launchDev, sandboxFolder } from "../support/dev.ts";
+import { printTable } from "../support/print-table.ts";
+import { untilAnalytics } from "../support/setup.ts";
+
+// docs/analytics.md says what `npm run dev` answers, and names every view, column and function as the database does.
+
+const DOCUMENT = join(import.meta.dirname, "../../docs/analytics.md");
+const text = readFileSync(DOCUMENT, "utf8");
+const examples = [...text.matchAll(/^```sql\n((?:(?!```)[\s\S])*)```\n\n```text\n([\s\S]*?)^```$/gm)].map(
+  ([, query = "", output = ""]) => ({ title: query.split("\n")[0] ?? "", query, output }),
+);
+
+let dev: Dev;
+let client: pg.Client;
+beforeAll(async () => {
+  dev = await launchDev(sandboxFolder("analytics"));
+  await dev.untilReady(110);
+  client = new pg.Client(dev.databaseUrl());
+  await client.connect();
+  await untilAnalytics(client);
+});
+afterAll(async () => {
+  await client?.end();
+  await dev?.stop();
+});
+
+test("docs/analytics.md has ten queries", () => {
+  expect(examples.length).toBeGreaterThanOrEqual(10);
+});
+
+test.for(examples)("docs/analytics.md says what is answered: $title", async ({ query, output }) => {
+  // As Postgres writes them.
+  const types = { getTypeParser: () => (value: string) => value };
+  const { fields, rows } = await client.query({ text: query, rowMode: "array", types });
+  const printed = printTable(
+    fields.map(({ name }) => name),
+    rows,
+  );
+  expect(`${printed}\n`).toBe(output);
+});
+
+test("docs/analytics.md describes every view, column and function in the words of its comment", async () => {
+  const { rows: columns } = await client.query(
+    `select relname as view, attname as column, format_type(atttypid, atttypmod) as type, col_description(attrelid, attnum) as comment
+     from pg_class join pg_attribute on attrelid = pg_class.oid
+     where relnamespace = 'analytics'::regnamespace and attnum > 0 order by relname, attnum`,
+  );
+  const views = new Map<string, string[]>();
+  for (const { view, column, type, comment } of columns) {
+    views.set(view, [...(views.get(view) ?? []), `| \`${column}\` | ${type} | ${comment} |`]);
+  }
+  const { rows: comments } = await client.query(
+    "select relname as view, obj_description(oid, 'pg_class') as comment from pg_class where relnamespace = 'analytics'::regnamespace",
+  );
+  for (const { view, comment } of comments) {
+    const section = [
+      `### \`analytics.${view}\``,
+      "",
+      comment,
+      "",
+      "| column | type | is |",
+      "|---|---|---|",
+      ...(views.get(view) ?? []),
+    ];
+    expect(text, view).toContain(section.join("\n"));
+  }
+  const { rows: functions } = await client.query(
+    `select format('| \`%s(%s)\` | %s | %s |', proname, pg_get_function_arguments(oid), pg_get_function_result(oid), obj_description(oid, 'pg_proc')) as line
+     from pg_proc where pronamespace = 'analytics'::regnamespace order by proname`,
+  );
+  expect(text).toContain(functions.map(({ line }) => line).join("\n"));
+});

@@ -1,0 +1,570 @@
+import { createHash } from "node:crypto";
+import { setTimeout as sleep } from "node:timers/promises";
+import type pg from "pg";
+import { expect, onTestFinished, test } from "vitest";
+import { ANALYTICS_VERSION, defineAnalytics } from "../../indexer/analytics/definitions.ts";
+import { IndexerDatabase } from "../../indexer/database.ts";
+import { AIRDROP, COIN, createSampleDatabase, GUEST, HOT, NFT, VAULT } from "../support/api.ts";
+import { copyIndex, servedSchema, takeCopy } from "../support/index-copy.ts";
+import { connect, until } from "../support/setup.ts";
+import { uniqueName } from "../support/unique-name.ts";
+
+// What data teams are given: views and functions in the schema analytics, over the sandbox's samples.
+
+const setUp = async () => {
+  const databaseUrl = await createSampleDatabase();
+  const client = await connect(databaseUrl);
+  const rows = async (text: string, values: unknown[] = []) => (await client.query(text, values)).rows;
+  const value = async (text: string, values: unknown[] = []) => Object.values((await rows(text, values))[0] ?? {})[0];
+  const error = (text: string): Promise<string> =>
+    client.query(text).then(
+      () => "none",
+      ({ message, hint }: pg.DatabaseError) => [message, hint].filter(Boolean).join(". "),
+    );
+  const connectIndexer = async () => {
+    const indexer = await IndexerDatabase.connect(databaseUrl);
+    onTestFinished(() => indexer.close());
+    return indexer;
+  };
+  return { databaseUrl, client, rows, value, error, connectIndexer };
+};
+
+const COUNT = "select count(*)::int from analytics.delegations";
+
+test("a delegation of either registry has null where it is not limited, and the API's words for its type", async () => {
+  const { rows } = await setUp();
+  const shown = await rows(
+    `select registry, type, token_standard, contract, token_id, rights_text, amount, block_number::int
+     from analytics.delegations where chain_id = 1 and vault = lower($1) order by block_number`,
+    [VAULT],
+  );
+  const [nft, coin] = [NFT.toLowerCase(), COIN.toLowerCase()];
+  const whole = { token_standard: null, contract: null, token_id: null, rights_text: null, amount: null };
+  expect(shown).toEqual([
+    { registry: "v2", type: "ALL", ...whole, block_number: 1 },
+    { registry: "v2", type: "ALL", ...whole, rights_text: "airdrop", block_number: 2 },
+    { registry: "v2", type: "CONTRACT", ...whole, contract: nft, block_number: 3 },
+    {
+      registry: "v2",
+      type: "TOKEN",
+      ...whole,
+      token_standard: "ERC721",
+      contract: nft,
+      token_id: "8520",
+      block_number: 4,
+    },
+    // Its amount was changed later: it is as old as it was.
+    {
+      registry: "v2",
+      type: "TOKEN",
+      ...whole,
+      token_standard: "ERC20",
+      contract: coin,
+      amount: "250000",
+      block_number: 5,
+    },
+    {
+      ...{ registry: "v2", type: "TOKEN", token_standard: "ERC1155", contract: nft, token_id: "7" },
+      ...{ rights_text: "airdrop", amount: "5", block_number: 6 },
+    },
+    { registry: "v1", type: "ALL", ...whole, block_number: 14 },
+    { registry: "v1", type: "CONTRACT", ...whole, contract: nft, block_number: 15 },
+    { registry: "v1", type: "TOKEN", ...whole, contract: nft, token_id: "8520", block_number: 16 },
+  ]);
+  expect(await rows("select distinct rights from analytics.delegations order by 1")).toEqual([
+    { rights: AIRDROP },
+    { rights: null },
+  ]);
+});
+
+test("all views say the same of the same delegations", async () => {
+  const { rows, value } = await setUp();
+  const block = await value("select indexed_block from analytics.chains where chain_id = 1");
+  const key = "registry, type, token_standard, vault, delegate, contract, token_id, rights, amount";
+  const active = await rows("select * from analytics.delegations where chain_id = 1 order by block_number, log_index");
+  expect(await rows("select * from analytics.delegations_at(1, $1) order by block_number, log_index", [block])).toEqual(
+    active,
+  );
+  const living = (columns: string, from: string) =>
+    rows(`select ${key}, ${columns} from ${from} order by block, hash, 1, 2, 3, 4, 5, 6, 7, 8`);
+  expect(
+    await living(
+      "started_block as block, started_at as at, started_transaction_hash as hash",
+      "analytics.lifetimes where ended_block is null and chain_id = 1",
+    ),
+  ).toEqual(
+    await living(
+      "block_number as block, block_timestamp as at, transaction_hash as hash",
+      "analytics.delegations where chain_id = 1",
+    ),
+  );
+  // Each day's changes are the log's; what was made and not revoked is active.
+  const [days] = await rows(
+    "select sum(made)::int as made, sum(changed)::int as changed, sum(revoked)::int as revoked from analytics.daily_activity where chain_id = 1",
+  );
+  const [log] = await rows(
+    "select count(*)::int as changes, count(*) filter (where not active)::int as revoked from analytics.changes where chain_id = 1",
+  );
+  expect(days).toEqual({ made: active.length + log?.revoked, changed: 1, revoked: log?.revoked });
+  expect(days?.made + days?.changed + days?.revoked).toBe(log?.changes);
+  expect(
+    await rows(
+      "select sum(delegations_in)::int as incoming, sum(delegations_out)::int as outgoing from analytics.wallets where chain_id = 1",
+    ),
+  ).toEqual([{ incoming: active.length, outgoing: active.length }]);
+  // An ended period has its end, its event and its length.
+  expect(
+    await rows(
+      `select ended_block > started_block as later, ended_event, duration = ended_at - started_at as exact, amount
+       from analytics.lifetimes where chain_id = 1 and token_standard = 'ERC1155' and ended_block is not null`,
+    ),
+  ).toEqual([{ later: true, ended_event: "DelegateERC1155", exact: true, amount: "3" }]);
+});
+
+test("checks take any spelling that the API takes, at the newest block and at a past one", async () => {
+  const { value } = await setUp();
+  const check = (call: string) => value(`select analytics.${call}`);
+  const pair = `1, '${HOT}', '${VAULT}'`;
+  expect(await check(`check_all(${pair})`)).toBe(true);
+  expect(await check(`check_all(${pair.toLowerCase()}, '0x')`)).toBe(true);
+  expect(await check(`check_all(chain_id => 1, "from" => '${VAULT}', "to" => '${HOT}', at_block => 0)`)).toBe(false);
+  expect(await check(`check_all_v1(${pair})`)).toBe(true);
+  expect(await check(`check_all_v1(${pair}, 13)`)).toBe(false);
+  expect(await check(`check_all_v1(${pair}, 14)`)).toBe(true);
+  const guest = `1, '${GUEST}', '${VAULT}'`;
+  for (const rights of ["airdrop", AIRDROP, AIRDROP.toUpperCase().replace("X", "x")]) {
+    expect(await check(`check_erc1155(${guest}, '${NFT}', 7, '${rights}')`)).toBe("5");
+  }
+  for (const rights of ["null", "''", "'0x'", `'0x${"0".repeat(64)}'`]) {
+    expect(await check(`check_erc1155(${guest}, '${NFT}', 7, ${rights})`)).toBe("0");
+  }
+  expect(await check(`check_erc20(${guest}, '${COIN}')`)).toBe("250000");
+  expect(await check(`check_erc20(${guest}, '${COIN}', at_block => 5)`)).toBe("1000000");
+  expect(await check(`check_erc20(${pair}, '${COIN}')`)).toBe(String(2n ** 256n - 1n));
+});
+
+const ADDRESS_ERROR = /^(to|from|delegate|vault|contract) must be 0x and 40 hex digits, not /;
+
+test("what is malformed is refused with what it must be", async () => {
+  const { error } = await setUp();
+  const bad: [call: string, message: string | RegExp][] = [
+    [`check_all(1, '0x12', '${VAULT}')`, "to must be 0x and 40 hex digits, not '0x12'"],
+    [`check_all(1, null, '${VAULT}')`, "to must be 0x and 40 hex digits, not NULL"],
+    [`check_all_v1(1, '${HOT}', 'vitalik.eth')`, "vault must be 0x and 40 hex digits, not 'vitalik.eth'"],
+    [`check_contract(1, '${HOT}', '${VAULT}', '${NFT} ')`, ADDRESS_ERROR],
+    [
+      `check_erc721(1, '${HOT}', '${VAULT}', '${NFT}', -1)`,
+      "token_id must be a whole number from 0 to 2^256-1, not -1",
+    ],
+    [`check_erc721(1, '${HOT}', '${VAULT}', '${NFT}', 1.5)`, /whole number/],
+    [`check_erc721(1, '${HOT}', '${VAULT}', '${NFT}', 2::numeric ^ 256)`, /whole number/],
+    [`check_erc1155(1, '${HOT}', '${VAULT}', '${NFT}', null)`, /whole number.*not null/],
+    [
+      `check_all(1, '${HOT}', '${VAULT}', '0x12')`,
+      /^rights must be 0x and 64 hex digits, or a text of at most 31 bytes/,
+    ],
+    [`check_all(1, '${HOT}', '${VAULT}', '${"ü".repeat(16)}')`, /^rights must be/],
+    [`check_all(null, '${HOT}', '${VAULT}')`, "chain_id must not be null"],
+    [`check_all(1, '${HOT}', '${VAULT}', null, -1)`, "at_block must not be negative, but is -1"],
+    ["delegations_at(1, null)", "block must not be null"],
+  ];
+  for (const [call, message] of bad) {
+    const said = await error(`select analytics.${call}`);
+    if (typeof message === "string") expect(said, call).toBe(message);
+    else expect(said, call).toMatch(message);
+  }
+});
+
+test("what is not known is an error that says so, never false, 0 or nothing", async () => {
+  const { client, error, value } = await setUp();
+  const pair = (chain: number) => `${chain}, '${HOT}', '${VAULT}'`;
+  const calls = (chain: number, at?: number) => {
+    const last = at === undefined ? "" : `, at_block => ${at}`;
+    return [
+      `check_all(${pair(chain)}${last})`,
+      `check_contract(${pair(chain)}, '${NFT}'${last})`,
+      `check_erc721(${pair(chain)}, '${NFT}', 1${last})`,
+      `check_erc20(${pair(chain)}, '${NFT}'${last})`,
+      `check_erc1155(${pair(chain)}, '${NFT}', 1${last})`,
+      `check_all_v1(${pair(chain)}${last})`,
+      `check_contract_v1(${pair(chain)}, '${NFT}'${last})`,
+      `check_token_v1(${pair(chain)}, '${NFT}', 1${last})`,
+      `delegations_at(${chain}, ${at ?? 1})`,
+    ];
+  };
+  const expectAll = async (asked: readonly string[], message: string | RegExp) => {
+    for (const call of asked) expect(await error(`select analytics.${call}`), call).toMatch(message);
+  };
+  await expectAll(calls(10), /^Chain 10 is not indexed here. Indexed are: 1, 137.$/);
+  await expectAll(
+    calls(1, 1_000_000),
+    /^Block 1000000 of chain 1 is not indexed yet: the newest indexed block is \d+$/,
+  );
+
+  await client.query("update indexer.shard set caught_up = false");
+  await expectAll(
+    [...calls(1), ...calls(1, 3)],
+    /^Chain 1 is still being indexed: its index has reached block \d+ of \d+/,
+  );
+  expect(await value("select indexed_block from analytics.chains where chain_id = 1")).toBeNull();
+  await client.query("update indexer.shard set caught_up = true");
+
+  await client.query("update indexer.chain set v1 = null");
+  expect(await error(`select analytics.check_all_v1(${pair(1)})`)).toBe("The v1 registry is not indexed on chain 1");
+  expect(await error(`select analytics.check_all(${pair(1)})`)).toBe("none");
+});
+
+test("every view, column and function has a comment, and a change of any of them another version", async () => {
+  const { rows } = await setUp();
+  const silent = await rows(
+    `select relname as name from pg_class
+     where relnamespace in ('analytics'::regnamespace) and obj_description(oid, 'pg_class') is null
+     union all
+     select relname || '.' || attname from pg_class join pg_attribute on attrelid = pg_class.oid
+     where relnamespace = 'analytics'::regnamespace and attnum > 0 and col_description(attrelid, attnum) is null
+     union all
+     select proname from pg_proc where pronamespace = 'analytics'::regnamespace and obj_description(oid, 'pg_proc') is null`,
+  );
+  expect(silent).toEqual([]);
+  // The comment of a function speaks of each of its arguments.
+  const functions = await rows(
+    `select proname as name, proargnames as args, obj_description(oid, 'pg_proc') as comment
+     from pg_proc where pronamespace = 'analytics'::regnamespace`,
+  );
+  for (const { name, args, comment } of functions) {
+    for (const arg of args) expect(comment, `${name}: ${arg}`).toMatch(new RegExp(`\\b${arg}: `));
+  }
+  const hash = createHash("sha256")
+    .update(JSON.stringify(defineAnalytics(["registry"])))
+    .digest("hex")
+    .slice(0, 16);
+  // Another hash: raise ANALYTICS_VERSION, so that indexers with the older definitions leave the newer ones alone.
+  expect({ version: ANALYTICS_VERSION, hash }).toEqual({ version: 2, hash: "ffb2dc586eec0f11" });
+});
+
+test("a role that may use the schema analytics and nothing else reads every view and calls every function", async () => {
+  const { databaseUrl, client, rows, value } = await setUp();
+  const role = uniqueName("test_analyst");
+  await client.query(`create role ${role} login password 'test'`);
+  onTestFinished(async () => {
+    const owner = await connect(databaseUrl);
+    await owner.query(`drop owned by ${role}; drop role ${role}`);
+    await owner.end();
+  });
+  await client.query(`grant usage on schema analytics to ${role}`);
+  await client.query(`grant select on all tables in schema analytics to ${role}`);
+  await client.query(`grant execute on all functions in schema analytics to ${role}`);
+
+  const views = await rows("select relname as name from pg_class where relnamespace = 'analytics'::regnamespace");
+  const expected = await value(COUNT);
+  const url = new URL(databaseUrl);
+  [url.username, url.password] = [role, "test"];
+  const analyst = await connect(url.href);
+  expect(views.length).toBe(7);
+  for (const { name } of views) {
+    const { rowCount } = await analyst.query(`select * from analytics.${name}`);
+    expect(rowCount, name).toBeGreaterThan(0);
+  }
+  expect((await analyst.query(COUNT)).rows).toEqual([{ count: expected }]);
+  const calls = [
+    `check_all(1, '${HOT}', '${VAULT}')`,
+    `check_contract(1, '${HOT}', '${VAULT}', '${NFT}', at_block => 3)`,
+    `check_erc721(1, '${HOT}', '${VAULT}', '${NFT}', 1)`,
+    `check_erc20(1, '${HOT}', '${VAULT}', '${COIN}')`,
+    `check_erc1155(1, '${HOT}', '${VAULT}', '${NFT}', 1)`,
+    `check_all_v1(1, '${HOT}', '${VAULT}')`,
+    `check_contract_v1(1, '${HOT}', '${VAULT}', '${NFT}')`,
+    `check_token_v1(1, '${HOT}', '${VAULT}', '${NFT}', 1, 15)`,
+    "known_block(1)",
+    "delegations_at(1, 20)",
+  ];
+  for (const call of calls) await analyst.query(`select analytics.${call}`);
+  for (const table of [
+    "registry.delegation_v2",
+    "indexer.shard",
+    "indexer.delegation_v2",
+    `${await servedSchema(client)}.delegation_v2`,
+  ]) {
+    await expect(analyst.query(`select * from ${table}`), table).rejects.toThrow(/permission denied/);
+  }
+  await expect(analyst.query("create view analytics.mine as select 1")).rejects.toThrow(/permission denied/);
+  await analyst.end();
+});
+
+test("a chain that two shards have is shown once, from the fresher one; shards come and go", async () => {
+  const { databaseUrl, client, rows, value, connectIndexer } = await setUp();
+  const all = await value(COUNT);
+  await copyIndex(client, await servedSchema(client), "other_0000000001");
+  await client.query("update other_0000000001.indexed_block set timestamp = timestamp + 1 where chain_id = 1");
+  // What only the one has, tells which is shown.
+  await client.query("delete from other_0000000001.delegation_v2 where chain_id = 1 and type = 'ERC20'");
+  await client.query("delete from other_0000000001.delegation_change where chain_id = 1 and type = 'ERC20'");
+  const { indexer, serve } = await takeCopy(databaseUrl, client, "other", "other_0000000001");
+  expect(await serve()).toBe(true);
+  await indexer.keepAnalytics();
+  await indexer.close();
+
+  const shards = () => rows("select chain_id::int as id, shard from analytics.chains order by 1");
+  const coins = (chain: number) =>
+    value("select count(*)::int from analytics.delegations where chain_id = $1 and token_standard = 'ERC20'", [chain]);
+  const balance = () => value(`select analytics.check_erc20(1, '${GUEST}', '${VAULT}', '${COIN}')`);
+  const past = () => value(`select analytics.check_erc20(1, '${GUEST}', '${VAULT}', '${COIN}', at_block => 5)`);
+  expect(await shards()).toEqual([
+    { id: 1, shard: "other" },
+    { id: 137, shard: "other" },
+  ]);
+  expect(await value(COUNT)).toBe(Number(all) - 2);
+  expect([await coins(1), await coins(137), await balance(), await past()]).toEqual([0, 2, "0", "0"]);
+
+  // Behind its chains, it says nothing: the other shard does.
+  await client.query("update indexer.shard set caught_up = false where name = 'other'");
+  expect(await shards()).toEqual([
+    { id: 1, shard: "registry" },
+    { id: 137, shard: "registry" },
+  ]);
+  expect([await value(COUNT), await coins(1), await balance(), await past()]).toEqual([all, 2, "250000", "1000000"]);
+  await client.query("update indexer.shard set caught_up = true where name = 'other'");
+  expect(await coins(1)).toBe(0);
+
+  // Forgotten by the notes, it is gone from the views, and its schemas can be dropped.
+  await client.query("delete from indexer.index where shard = 'other'; delete from indexer.shard where name = 'other'");
+  expect([await value(COUNT), await coins(1)]).toEqual([all, 2]);
+  await (await connectIndexer()).keepAnalytics();
+  await client.query("drop schema other_0000000001 cascade");
+  expect([await value(COUNT), await balance()]).toEqual([all, "250000"]);
+});
+
+test("views stay in place through a re-index, also one that changes columns, for readers, grants and views made of them", async () => {
+  const { databaseUrl, client, value } = await setUp();
+  const expected = await value(COUNT);
+  const role = uniqueName("test_reader");
+  await client.query(`create role ${role}; grant select on analytics.delegations to ${role}`);
+  await client.query(
+    "create view public.of_a_data_team as select vault, count(*) from analytics.delegations group by 1",
+  );
+  onTestFinished(async () => {
+    const owner = await connect(databaseUrl);
+    await owner.query(`drop owned by ${role}; drop role ${role}`);
+    await owner.end();
+  });
+
+  let isReading = true;
+  const seen = { reads: 0, slowestMs: 0, wrong: [] as unknown[] };
+  const read = async () => {
+    const reader = await connect(databaseUrl);
+    while (isReading) {
+      const startedAt = performance.now();
+      const { rows } = await reader.query(
+        `select (${COUNT}), (select count(*)::int from analytics.delegations_at(137, 20)) as past,
+           analytics.check_all(1, '${HOT}', '${VAULT}') as held`,
+      );
+      seen.slowestMs = Math.max(seen.slowestMs, performance.now() - startedAt);
+      seen.reads++;
+      if (rows[0].count !== expected || !rows[0].held) seen.wrong.push(rows[0]);
+      await sleep(1);
+    }
+  };
+  const reading = [read(), read()];
+
+  const old = await servedSchema(client);
+  await copyIndex(client, old, "registry_000000000a");
+  await copyIndex(client, old, "registry_000000000b");
+  // Other columns, in another order.
+  await client.query("alter table registry_000000000b.delegation_v2 drop column log_index");
+  await client.query(
+    "alter table registry_000000000b.delegation_v2 add column note text, add column log_index integer default 0",
+  );
+  await client.query("alter table registry_000000000b.delegation_change drop column ordinal");
+  await client.query("alter table registry_000000000b.delegation_change add column ordinal integer default 0");
+  for (const schema of ["registry_000000000a", "registry_000000000b"]) {
+    const { indexer, serve } = await takeCopy(databaseUrl, client, "registry", schema);
+    // It gives way to readers: then it is tried again.
+    await until("the index is shown", () => serve().catch(() => false), 20);
+    await indexer.keepAnalytics();
+    expect(await servedSchema(client)).toBe(schema);
+    await sleep(200);
+    await indexer.dropSuperseded("registry");
+    await indexer.close();
+  }
+  await client.query(`drop schema if exists ${old} cascade`);
+  await sleep(200);
+  isReading = false;
+  await Promise.all(reading);
+
+  console.log(`${seen.reads} reads, the slowest took ${seen.slowestMs.toFixed(0)} ms.`);
+  expect(seen.reads).toBeGreaterThan(50);
+  expect(seen.wrong).toEqual([]);
+  expect(await value("select count(*)::int from public.of_a_data_team")).toBeGreaterThan(0);
+  expect(await value(`select has_table_privilege('${role}', 'analytics.delegations', 'select')`)).toBe(true);
+});
+
+test("an indexer leaves a newer version's definitions alone, replaces an older one's, and makes again what is missing", async () => {
+  const { databaseUrl, client, value, connectIndexer } = await setUp();
+  const indexer = await connectIndexer();
+  const comment = () => value("select obj_description('analytics'::regnamespace)");
+  const setVersion = async (version: number) =>
+    client.query(
+      `comment on schema analytics is '${String(await comment()).replace(/version \d+/, `version ${version}`)}'`,
+    );
+  const definition = () => value("select pg_get_functiondef('analytics.chains_of'::regproc)");
+  const [known, ours] = [await comment(), await definition()];
+  const theirs = (body: string) =>
+    `create or replace function analytics.chains_of(shard text) returns bigint[] language sql stable security definer as $$ ${body} $$`;
+  await client.query(theirs("select array_agg(chain_id) from analytics.chains c where c.shard = $1"));
+  const newer = await definition();
+  expect(newer).not.toBe(ours);
+
+  await setVersion(ANALYTICS_VERSION + 1);
+  await indexer.keepAnalytics();
+  expect(await definition()).toBe(newer);
+  // Not even for a shard of its own: the newer one's indexer sees it too.
+  await copyIndex(client, await servedSchema(client), "other_0000000001");
+  const other = await takeCopy(databaseUrl, client, "other", "other_0000000001");
+  expect(await other.serve()).toBe(true);
+  await other.indexer.keepAnalytics();
+  expect([await definition(), await comment()]).toEqual([
+    newer,
+    String(known).replace(/version \d+/, `version ${ANALYTICS_VERSION + 1}`),
+  ]);
+
+  await setVersion(0);
+  await other.indexer.keepAnalytics();
+  expect(await definition()).toBe(ours);
+  expect(await comment()).toBe(String(known).replace("registry.", "other, registry."));
+  await other.indexer.close();
+
+  await client.query("drop view analytics.delegations cascade");
+  await indexer.keepAnalytics();
+  expect(await value(COUNT)).toBeGreaterThan(0);
+  expect(await value("select count(*)::int from analytics.delegations_at(1, 20)")).toBeGreaterThan(0);
+});
+
+test("an indexer gives way to whoever reads the views for long, and loses nothing by it", async () => {
+  const { databaseUrl, client, value, connectIndexer } = await setUp();
+  const indexer = await connectIndexer();
+  const reader = await connect(databaseUrl);
+  await reader.query("begin; select 1 from analytics.delegations limit 1");
+  await client.query("drop view analytics.wallets; comment on schema analytics is null");
+  const startedAt = performance.now();
+  await indexer.keepAnalytics();
+  expect(performance.now() - startedAt).toBeLessThan(1500);
+  expect(await value("select to_regclass('analytics.wallets') is null")).toBe(true);
+  await reader.query("commit");
+  await indexer.keepAnalytics();
+  expect(await value("select count(*)::int from analytics.wallets")).toBeGreaterThan(0);
+});
+
+test("whatever is asked in a transaction, and in what order, locks an index as a reorg does", async () => {
+  const { databaseUrl, client } = await setUp();
+  const schema = await servedSchema(client);
+  const order = ["delegation_change", "delegation_v1", "delegation_v2", "indexed_block"];
+  const pair = `1, '${HOT}', '${VAULT}'`;
+  const questions = [
+    ["select * from analytics.chains", "select * from analytics.delegations"],
+    ["select * from analytics.delegations", "select * from analytics.delegations_at(1, 5)"],
+    ["select * from analytics.chains join analytics.wallets using (chain_id)", "select * from analytics.changes"],
+    [`select analytics.check_all(${pair}), analytics.check_all_v1(${pair})`, "select * from analytics.lifetimes"],
+    [`select analytics.check_erc20(${pair}, '${COIN}')`, `select analytics.check_all(${pair}, null, 3)`],
+    ["select * from analytics.daily_activity", `select analytics.check_all_v1(${pair})`],
+    ["select * from analytics.contracts", "select * from analytics.changes"],
+  ];
+  const watcher = await connect(databaseUrl);
+  for (const statements of questions) {
+    const reader = await connect(databaseUrl);
+    const { rows: backend } = await reader.query("select pg_backend_pid() as pid");
+    // Planned anew, and as Postgres remembers it.
+    for (const isRemembered of [false, true]) {
+      for (const [place, table] of order.entries()) {
+        await client.query(`begin; lock table ${schema}.${table} in access exclusive mode`);
+        const reading = (async () => {
+          await reader.query("begin");
+          for (const statement of statements) await reader.query(statement);
+          await reader.query("commit");
+        })();
+        const isWaiting = async () => {
+          const { rows } = await watcher.query("select 1 from pg_locks where pid = $1 and not granted", [
+            backend[0].pid,
+          ]);
+          return rows.length > 0;
+        };
+        await Promise.race([until("the reader waits", isWaiting, 10), reading]);
+        const { rows: held } = await watcher.query(
+          `select relname as name from pg_locks join pg_class on relation = pg_class.oid
+           where pid = $1 and granted and relnamespace = to_regnamespace($2) and relname = any ($3)`,
+          [backend[0].pid, schema, order],
+        );
+        await client.query("commit");
+        await reading;
+        expect(
+          held.map(({ name }) => order.indexOf(name)).filter((held) => held >= place),
+          `${statements}, remembered: ${isRemembered}, ${table}`,
+        ).toEqual([]);
+      }
+    }
+    await reader.end();
+  }
+});
+
+const ROWS = 100_000;
+
+test.for([
+  ["that has never been analyzed, as after a backfill", ""],
+  ["with statistics", "analyze"],
+] as const)("filters reach the indexes through the views, in tables %s", async ([, prepare]) => {
+  const { client, rows } = await setUp();
+  const schema = await servedSchema(client);
+  const address = (kind: string, number: string) => `'0x' || lpad(md5('${kind}' || (${number})), 40, '0')`;
+  const key = `1, ${address("vault", "i / 3")}, ${address("delegate", "i / 2")}`;
+  const scope = `${address("contract", "i % 5000")}, i`;
+  const event = `i + 1000, i % 100, 1700000000 + i, '0x' || repeat(md5(i::text), 2)`;
+  const zero = `'0x${"0".repeat(64)}'`;
+  const columns = "chain_id, vault, delegate, type, contract, token_id";
+  const eventColumns = "block_number, log_index, block_timestamp, transaction_hash";
+  const from = `from generate_series(1, ${ROWS}) i`;
+  // Without the triggers that note how to undo them.
+  await client.query("set session_replication_role = replica");
+  await client.query(
+    `insert into ${schema}.delegation_v1 (${columns}, ${eventColumns}) select ${key}, 'TOKEN', ${scope}, ${event} ${from}`,
+  );
+  await client.query(
+    `insert into ${schema}.delegation_v2 (${columns}, rights, amount, ${eventColumns})
+     select ${key}, 'ERC721', ${scope}, ${zero}, 0, ${event} ${from}`,
+  );
+  await client.query(
+    `insert into ${schema}.delegation_change (${columns}, rights, amount, ${eventColumns}, registry, ordinal, active, was_active, event)
+     select ${key}, 'ERC721', ${scope}, ${zero}, 0, ${event}, 'v2', 0, true, false, 'DelegateERC721' ${from}`,
+  );
+  if (prepare) await client.query(prepare);
+
+  const wallet = "'0xf39fd6e51aad88f6f4ce6ab8827279cfffb92266'";
+  const filters: [view: string, filter: string, index: RegExp][] = [
+    ["delegations", `chain_id = 1 and vault = ${wallet}`, /vault/],
+    ["delegations", `vault = ${wallet}`, /vault/],
+    ["delegations", `chain_id = 1 and delegate = ${wallet}`, /delegate/],
+    ["delegations", `chain_id = 1 and vault = ${wallet} and delegate = ${wallet}`, /vault|delegate/],
+    ["delegations", `chain_id = 1 and contract = ${wallet}`, /contract/],
+    ["changes", `chain_id = 1 and vault = ${wallet}`, /vault/],
+    ["changes", `chain_id = 1 and delegate = ${wallet}`, /delegate/],
+    ["changes", `chain_id = 1 and contract = ${wallet}`, /contract/],
+    ["changes", "chain_id = 1 and block_number between 2000 and 2100", /delegation_change_.*_pk/],
+    ["lifetimes", `chain_id = 1 and vault = ${wallet}`, /vault/],
+    ["lifetimes", `chain_id = 1 and contract = ${wallet}`, /contract/],
+    ["wallets", `chain_id = 1 and wallet = ${wallet}`, /vault|delegate/],
+  ];
+  for (const [view, filter, index] of filters) {
+    const plan = (await rows(`explain select * from analytics.${view} where ${filter}`))
+      .map((row) => row["QUERY PLAN"])
+      .join("\n");
+    expect(plan, `${view}: ${filter}`).not.toContain("Seq Scan");
+    const used = [...plan.matchAll(/Index Scan (?:using|on) (\S+)/g)].map(([, name]) => name);
+    expect(used.length, plan).toBeGreaterThan(0);
+    for (const name of used) expect(name, `${view}: ${filter}\n${plan}`).toMatch(index);
+  }
+
+  // A check probes the key: the same number of pages, however large the table.
+  const { rows: timed } = await client.query(
+    `explain (analyze, buffers, timing off) select analytics.check_erc721(1, ${address("delegate", "7")}, ${address("vault", "7")}, ${address("contract", "7")}, 7)`,
+  );
+  const pages = Number(/shared hit=(\d+)/.exec(timed.map((row) => row["QUERY PLAN"]).join("\n"))?.[1]);
+  expect(pages).toBeLessThan(1500);
+});

@@ -1,0 +1,172 @@
+import type pg from "pg";
+import { expect, test } from "vitest";
+import { IndexerDatabase, IndexTakenError } from "../../indexer/database.ts";
+import type { ChainPlan } from "../../indexer/plan.ts";
+import { connect, createDatabase } from "../support/setup.ts";
+
+// The life of index schemas, told with schemas that look like Ponder's.
+
+const createIndex = async (client: pg.Client, schema: string, columns: string, block: number) => {
+  const meta = { table_names: ["delegation_v1", "indexed_block"], is_ready: 1, is_locked: 1 };
+  await client.query(`create schema ${schema}`);
+  await client.query(`create table ${schema}._ponder_meta (key text, value jsonb)`);
+  await client.query(
+    `create table ${schema}._ponder_checkpoint (chain_id bigint, latest_checkpoint text, finalized_checkpoint text)`,
+  );
+  await client.query(`create table ${schema}.delegation_v1 (${columns})`);
+  for (const name of ["indexed_block", "_reorg__indexed_block"]) {
+    await client.query(`create table ${schema}.${name} (chain_id bigint, number bigint, hash text)`);
+  }
+  await client.query(`insert into ${schema}._ponder_meta values ('app', $1)`, [meta]);
+  await client.query(`insert into ${schema}.indexed_block values (1, $1, '0xabc')`, [block]);
+  await client.query(`insert into ${schema}._ponder_checkpoint values (1, $1, $2)`, [
+    checkpoint(block),
+    checkpoint(90),
+  ]);
+};
+
+/** A checkpoint as Ponder writes it: timestamp, chain, block, transaction, kind of event, event. */
+const checkpoint = (block: number) =>
+  ["1700000000", "1".padStart(16, "0"), String(block).padStart(16, "0"), "9".repeat(16), "9", "9".repeat(16)].join("");
+
+const setUp = async () => {
+  const url = await createDatabase();
+  const client = await connect(url);
+  const createIndexer = () => IndexerDatabase.connect(url);
+  const shown = async () => (await client.query("select number::int from registry.indexed_block")).rows;
+  return { client, createIndexer, shown };
+};
+
+const HEADS = new Map([[1, { number: 100n, timestamp: 1_700_000_000n }]]);
+
+const PLAN: ChainPlan[] = [
+  { chainId: 1, name: "Ethereum", rpcUrls: [], wsUrl: null, v1: null, v2: { address: "0xABC", startBlock: 0 } },
+  { chainId: 10, name: "OP Mainnet", rpcUrls: [], wsUrl: null, v1: null, v2: { address: "0xABC", startBlock: 0 } },
+];
+
+test("views move to an index only when it is as new as its chains and as what is shown", async () => {
+  const { client, createIndexer, shown } = await setUp();
+  const indexer = await createIndexer();
+  await createIndex(client, "registry_0000000001", "vault text", 99);
+  expect(await indexer.serve("registry", "registry_0000000001", HEADS)).toBe(false);
+  await client.query("update registry_0000000001.indexed_block set number = 107");
+  expect(await indexer.serve("registry", "registry_0000000001", HEADS)).toBe(true);
+  expect(await shown()).toEqual([{ number: 107 }]);
+  const { rows } = await client.query("select finalized_number::int from registry.indexed_block");
+  expect(rows).toEqual([{ finalized_number: 90 }]);
+
+  await createIndex(client, "registry_0000000002", "vault text", 105);
+  expect(await indexer.serve("registry", "registry_0000000002", HEADS)).toBe(false);
+  expect(await indexer.servedSchema("registry")).toBe("registry_0000000001");
+  await client.query("update registry_0000000002.indexed_block set number = 107");
+  await client.query(`update registry_0000000002._ponder_meta set value = value || '{"is_ready": 0}'`);
+  expect(await indexer.serve("registry", "registry_0000000002", HEADS)).toBe(false);
+  await client.query(`update registry_0000000002._ponder_meta set value = value || '{"is_ready": 1}'`);
+  expect(await indexer.serve("registry", "registry_0000000002", HEADS)).toBe(true);
+  expect(await indexer.servedSchema("registry")).toBe("registry_0000000002");
+  await indexer.close();
+});
+
+test("an index that is started again says nothing until it has caught up", async () => {
+  const { client, createIndexer, shown } = await setUp();
+  const indexer = await createIndexer();
+  await createIndex(client, "registry_0000000001", "vault text", 100);
+  await indexer.serve("registry", "registry_0000000001", HEADS);
+  await client.query("insert into registry_0000000001._reorg__indexed_block values (1, 99, '0xdef')");
+  await indexer.beginRun("registry", "registry_0000000001");
+  expect(await shown()).toEqual([]);
+
+  // What the last run has left does not count, be it as new as it may, and nothing brings it back.
+  await client.query(`update registry_0000000001._ponder_meta set value = value || '{"is_ready": 1}'`);
+  expect(await indexer.serve("registry", "registry_0000000001", HEADS)).toBe(false);
+  expect((await client.query("select from registry_0000000001._reorg__indexed_block")).rowCount).toBe(0);
+  await client.query("insert into registry_0000000001.indexed_block values (1, 100, '0xabc')");
+  expect(await indexer.serve("registry", "registry_0000000001", HEADS)).toBe(true);
+  expect(await shown()).toEqual([{ number: 100 }]);
+  await indexer.close();
+});
+
+test("views keep their grants where the columns stay, and change where they do not", async () => {
+  const { client, createIndexer } = await setUp();
+  const indexer = await createIndexer();
+  await client.query("drop role if exists test_reader");
+  await client.query("create role test_reader");
+  const mayRead = async () =>
+    (await client.query("select has_table_privilege('test_reader', 'registry.delegation_v1', 'select') as may")).rows[0]
+      .may;
+
+  await createIndex(client, "registry_0000000001", "vault text", 100);
+  await indexer.serve("registry", "registry_0000000001", HEADS);
+  await client.query("grant select on registry.delegation_v1 to test_reader");
+  await createIndex(client, "registry_0000000002", "vault text", 100);
+  await indexer.serve("registry", "registry_0000000002", HEADS);
+  expect(await mayRead()).toBe(true);
+
+  await createIndex(client, "registry_0000000003", "owner bigint, vault text", 100);
+  expect(await indexer.serve("registry", "registry_0000000003", HEADS)).toBe(true);
+  const { fields } = await client.query("select * from registry.delegation_v1");
+  expect(fields.map(({ name }) => name)).toEqual(["owner", "vault"]);
+  await client.query("drop owned by test_reader; drop role test_reader");
+  await indexer.close();
+});
+
+test("only indexes that were started before the one shown are dropped, and none that is held", async () => {
+  const { client, createIndexer } = await setUp();
+  const [old, shown, building] = [await createIndexer(), await createIndexer(), await createIndexer()];
+  for (const [index, indexer] of [old, shown, building].entries()) {
+    const schema = `registry_000000000${index}`;
+    await createIndex(client, schema, "vault text", 100);
+    await indexer.takeIndex("registry", schema);
+  }
+  await shown.serve("registry", "registry_0000000001", HEADS);
+  expect(await shown.dropSuperseded("registry")).toEqual([]);
+  await old.close();
+  await building.close();
+  expect(await shown.dropSuperseded("registry")).toEqual(["registry_0000000000"]);
+  const { rows } = await client.query("select nspname from pg_namespace where nspname ~ '^registry_' order by 1");
+  expect(rows.map(({ nspname }) => nspname)).toEqual(["registry_0000000001", "registry_0000000002"]);
+  await shown.close();
+});
+
+test("an index whose lock was lost with the connection is taken again, or given up to whoever has it", async () => {
+  const { client, createIndexer } = await setUp();
+  const [first, second] = [await createIndexer(), await createIndexer()];
+  const disconnectFirst = () =>
+    client.query(
+      `select pg_terminate_backend(pid, 10000) from pg_locks where locktype = 'advisory' and granted
+       and database = (select oid from pg_database where datname = current_database())`,
+    );
+  await first.takeIndex("registry", "registry_0000000001");
+  await expect(second.takeIndex("registry", "registry_0000000001")).rejects.toThrow(IndexTakenError);
+
+  await disconnectFirst();
+  await expect.poll(() => first.servedSchema("registry").catch(() => "lost"), { timeout: 10_000 }).toBeNull();
+  await expect(second.takeIndex("registry", "registry_0000000001")).rejects.toThrow(IndexTakenError);
+
+  await disconnectFirst();
+  await second.takeIndex("registry", "registry_0000000001");
+  await expect
+    .poll(() => first.beginRun("registry", "registry_0000000001").catch((error: unknown) => error), { timeout: 10_000 })
+    .toBeInstanceOf(IndexTakenError);
+  await first.close();
+  await second.close();
+});
+
+test("the chains of an index are noted with how far it has come, and forgotten with it", async () => {
+  const { client, createIndexer } = await setUp();
+  const indexer = await createIndexer();
+  const noted = async () =>
+    (await client.query("select chain_id::int, newest_number::int, reached_number::int, v1, v2 from indexer.chain"))
+      .rows;
+
+  await indexer.takeIndex("registry", "registry_0000000001");
+  await indexer.noteHeads("registry_0000000001", PLAN, HEADS);
+  expect(await noted()).toEqual([{ chain_id: 1, newest_number: 100, reached_number: 0, v1: null, v2: "0xabc" }]);
+  await createIndex(client, "registry_0000000001", "vault text", 60);
+  await indexer.noteHeads("registry_0000000001", PLAN, HEADS);
+  expect(await noted()).toEqual([{ chain_id: 1, newest_number: 100, reached_number: 60, v1: null, v2: "0xabc" }]);
+
+  await client.query("delete from indexer.index");
+  expect(await noted()).toEqual([]);
+  await indexer.close();
+});

@@ -1,0 +1,138 @@
+import { join } from "node:path";
+import { PassThrough } from "node:stream";
+import type pg from "pg";
+import { type Address, getAddress, type Hex, zeroHash } from "viem";
+import { expect, inject, onTestFinished, test } from "vitest";
+import { createDataSets } from "../../bench/data-set.ts";
+import { startPonderApi } from "../../bench/ponder-api.ts";
+import { isBalanceCheck } from "../../registry/check-rule.ts";
+import { startNode } from "../../stack/child.ts";
+import { isUp } from "../../stack/is-up.ts";
+import { findFreePort } from "../../stack/ports.ts";
+import { AIRDROP, FRESH_FOR_A_DAY, startApi } from "../support/api.ts";
+import { type Random, seededRandom } from "../support/random.ts";
+import { connect, until } from "../support/setup.ts";
+
+const DELEGATIONS = 25_000;
+const QUESTIONS = 100;
+
+const CHECKS = {
+  v1: ["all", "contract", "token"],
+  v2: ["all", "contract", "erc721", "erc20", "erc1155"],
+} as const;
+
+test("what the service is measured beside gives the same answers, and leaves the index as it is", async () => {
+  const random = seededRandom("baselines.test.ts");
+  const dataSets = await createDataSets(inject("postgresUrl"), [DELEGATIONS], () => {});
+  const databaseUrl = dataSets.get(DELEGATIONS) ?? "";
+  const database = await connect(databaseUrl);
+  const { rows: shards } = await database.query("select schema from indexer.shard");
+  const schema: string = shards[0].schema;
+  const readMeta = async () => (await database.query(`select * from "${schema}"._ponder_meta`)).rows;
+  const metaBefore = await readMeta();
+
+  const service = await startApi({ databaseUrl, env: FRESH_FOR_A_DAY });
+  const port = await findFreePort();
+  const ponder = await startPonderApi({ databaseUrl, schema, port });
+  onTestFinished(() => ponder.stop());
+  const baselines = await startBaselines(databaseUrl, schema);
+
+  const seen = new Set<string>();
+  for (const version of ["v1", "v2"] as const) {
+    const rowsByType = await readRows(database, schema, version, random);
+    for (const check of CHECKS[version]) {
+      for (let count = 0; count < QUESTIONS; count++) {
+        const { to, from, ...rest } = askAbout(rowsByType, random);
+        const query = new URLSearchParams({ to, from, ...rest });
+        const asked = version === "v1" ? `delegate=${to}&vault=${from}&${new URLSearchParams(rest)}` : query;
+        const path = `/registry/${version}/check/${check}?${asked}&numbers=string`;
+        const expected = await text(`${service.url}${path}`);
+        expect(await text(`http://127.0.0.1:${port}/check/${version}/${check}?${query}`), path).toBe(expected);
+        seen.add(`${version} ${check} ${/^"[1-9]\d{0,76}"$/.test(expected) ? "amount" : expected}`);
+
+        if (version === "v2" && check === "all" && rest.rights === zeroHash) {
+          expect(await text(`${baselines}/query?to=${to}&from=${from}`), path).toBe(expected);
+        }
+      }
+    }
+  }
+  // Each check was asked with either answer; balances with a few amounts, too.
+  for (const version of ["v1", "v2"] as const) {
+    for (const check of CHECKS[version]) {
+      for (const answer of isBalanceCheck(check) ? ['"0"', "amount"] : ["true", "false"]) {
+        expect(seen).toContain(`${version} ${check} ${answer}`);
+      }
+    }
+  }
+
+  const { rows: wallets } = await database.query(
+    `(select distinct vault as wallet from "${schema}".delegation_v2 order by 1 limit 40)
+     union (select distinct delegate from "${schema}".delegation_v2 order by 1 limit 40)
+     union (select vault from "${schema}".delegation_v2 where chain_id = 1 group by vault having count(*) > 900)`,
+  );
+  expect(wallets.length).toBeGreaterThan(60);
+  for (const { wallet } of wallets) {
+    const expected = await text(`${service.url}/registry/v2/${wallet}?numbers=string`);
+    expect(await text(`${baselines}/list-drizzle/${wallet}`), wallet).toBe(expected);
+  }
+
+  expect(await readMeta()).toEqual(metaBefore);
+});
+
+const startBaselines = async (databaseUrl: string, schema: string): Promise<string> => {
+  const port = await findFreePort();
+  const args = ["--port", String(port), "--database-url", databaseUrl, "--schema", schema];
+  const child = startNode(join(import.meta.dirname, "../../bench/baselines.ts"), args, {
+    output: new PassThrough().resume(),
+    env: process.env,
+  });
+  onTestFinished(() => child.stop());
+  const url = `http://127.0.0.1:${port}`;
+  await until("the baselines listen", () => isUp(`${url}/bare`));
+  return url;
+};
+
+const text = async (url: string): Promise<string> => {
+  const response = await fetch(url);
+  const body = await response.text();
+  if (response.status !== 200) throw new Error(`${url}: ${response.status} ${body}`);
+  return body;
+};
+
+type Row = { type: string; vault: Address; delegate: Address; contract: Address; token_id: string; rights: Hex };
+type Some<T> = [T, ...T[]];
+
+/** The samples, which have rights and every scope, and some of the many; by their type, as most have the same. */
+const readRows = async (
+  database: pg.Client,
+  schema: string,
+  version: "v1" | "v2",
+  random: Random,
+): Promise<Some<Some<Row>>> => {
+  const { rows } = await database.query<Row>(
+    `select type, vault, delegate, contract, token_id, ${version === "v2" ? "rights" : `'${zeroHash}'`} as rights
+     from "${schema}".delegation_${version} where block_number < 1000 or block_number % 251 = $1
+     order by vault, delegate, type, contract, token_id`,
+    [random.integer(0, 250)],
+  );
+  const byType = new Map<string, Some<Row>>();
+  for (const row of rows) byType.set(row.type, [row, ...(byType.get(row.type) ?? [])]);
+  const [first, ...others] = byType.values();
+  if (!first) throw new Error("There are no delegations.");
+  return [first, ...others];
+};
+
+/** A question about a delegation, or about parts of several. */
+const askAbout = (rowsByType: Some<Some<Row>>, random: Random) => {
+  const pick = () => random.pick(random.pick(rowsByType));
+  const row = pick();
+  const mostly = <Key extends keyof Row>(key: Key): Row[Key] => (random.chance(0.9) ? row : pick())[key];
+  return {
+    to: random.chance(0.2) ? getAddress(mostly("delegate")) : mostly("delegate"),
+    from: mostly("vault"),
+    contract: mostly("contract"),
+    tokenId: mostly("token_id"),
+    rights: random.chance(0.5) ? mostly("rights") : random.pick([zeroHash, AIRDROP]),
+    chainId: "1",
+  };
+};

@@ -1,0 +1,98 @@
+import { execFile } from "node:child_process";
+import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir, userInfo } from "node:os";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { promisify } from "node:util";
+import pg from "pg";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import type { Fault } from "../../../soak/faults.ts";
+import { launchService, survive } from "../../support/survive.ts";
+
+// A disk of its own for the tables, small, that fills up. Postgres' log of what it is about to write is elsewhere: when
+// that is full, Postgres itself ends.
+
+const SIZE_MB = 48;
+const FULL_MS = 8_000;
+
+const run = promisify(execFile);
+
+/** A small file system in memory, which only root may make. */
+const mountSmallDisk = async () => {
+  const directory = await mkdtemp(join(tmpdir(), "delegation-registry-disk-"));
+  const removeDirectory = () => rm(directory, { recursive: true, force: true });
+  try {
+    await run("mount", ["-t", "tmpfs", "-o", `size=${SIZE_MB}m,mode=0755`, "tmpfs", directory]);
+  } catch (error) {
+    await removeDirectory();
+    throw error;
+  }
+  return {
+    directory,
+    remove: async () => {
+      await run("umount", ["-l", directory]);
+      await removeDirectory();
+    },
+  };
+};
+
+const canMount = async (): Promise<boolean> => {
+  if (userInfo().uid !== 0) return false;
+  const disk = await mountSmallDisk().catch(() => null);
+  await disk?.remove();
+  return disk !== null;
+};
+const isPossible = await canMount();
+
+describe.skipIf(!isPossible)(
+  isPossible ? "disk-full" : "disk-full [LEFT OUT: needs root, to make a small disk]",
+  () => {
+    let disk: Awaited<ReturnType<typeof mountSmallDisk>>;
+    let launched: Awaited<ReturnType<typeof launchService>>;
+    beforeAll(async () => {
+      disk = await mountSmallDisk();
+      launched = await launchService(async (serverUrl) => {
+        const space = join(disk.directory, "tables");
+        await mkdir(space, { mode: 0o700 });
+        await run("chown", ["postgres", space]);
+        const client = new pg.Client(serverUrl);
+        await client.connect();
+        await client.query(`create tablespace small location '${space}'`);
+        await client.query("create database small tablespace small");
+        await client.end();
+        const url = new URL(serverUrl);
+        url.pathname = "/small";
+        return url.href;
+      });
+    });
+    afterAll(async () => {
+      await launched?.stop();
+      await disk?.remove();
+    });
+
+    test("an index that cannot be written stays where it is and says so, and goes on when there is room again", async () => {
+      const { service } = launched;
+      const ballast = join(disk.directory, "ballast");
+      const indexed = async () => (await service.indexedBlocks()).get(1) ?? 0;
+      let stayedFor = 0;
+      const diskFull: Fault = {
+        name: "disk-full",
+        concerns: () => true,
+        run: async () => {
+          await writeFile(ballast, Buffer.alloc(SIZE_MB * 2 ** 20)).catch(() => {});
+          // What is in pages that are there already can still be written for a while.
+          let last = await indexed();
+          for (const endsAt = Date.now() + FULL_MS; Date.now() < endsAt; await sleep(500)) {
+            const now = await indexed();
+            stayedFor = now === last ? stayedFor + 1 : 0;
+            last = now;
+          }
+          await rm(ballast);
+        },
+      };
+      await survive(service, diskFull);
+      expect(stayedFor).toBeGreaterThan(3);
+      expect(service.indexerOutput).toMatch(/No space left on device|could not extend file/);
+    });
+  },
+);

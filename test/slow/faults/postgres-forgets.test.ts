@@ -1,0 +1,180 @@
+import { execFile } from "node:child_process";
+import { chmod, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import pg from "pg";
+import { expect, onTestFinished, test } from "vitest";
+import { startEmbeddedPostgres } from "../../../stack/embedded-postgres.ts";
+import { crashPostgres } from "../../support/crash-postgres.ts";
+import { findIndexes } from "../../support/index-state.ts";
+import { startIndexerProcess } from "../../support/indexer-process.ts";
+import { Random } from "../../support/random.ts";
+import { until, untilIndexed } from "../../support/setup.ts";
+import { Subject } from "../../support/subject.ts";
+
+// Ponder does not wait until what it stores is on disk: a Postgres that crashes comes back without the newest of it,
+// while Ponder goes on as if it were there. So it is where a standby takes over that had not received everything.
+
+/** So long Postgres may leave what was stored in memory: the longest that it can be told. */
+const KEPT_IN_MEMORY_MS = 10_000;
+const CRASHES = 2;
+
+/** All of a cluster that does not run: its owner too, so that the server takes it for its own. */
+const copyCluster = async (from: string, to: string) => {
+  await rm(to, { recursive: true, force: true });
+  await promisify(execFile)("cp", ["-a", from, to]);
+};
+
+/** A Postgres that forgets what was stored in the last seconds before it crashes. */
+const startForgetfulPostgres = async () => {
+  const folder = await mkdtemp(join(tmpdir(), "delegation-registry-forgets-"));
+  // Postgres does not run as root, and its user has to get in.
+  await chmod(folder, 0o755);
+  const directory = join(folder, "postgres");
+  let postgres = await startEmbeddedPostgres({ directory });
+  const { url } = postgres;
+  const start = async () => {
+    postgres = await startEmbeddedPostgres({ directory, preferredPort: Number(new URL(url).port) });
+  };
+  const withClient = async <T>(run: (client: pg.Client) => Promise<T>): Promise<T> => {
+    const client = new pg.Client(url);
+    client.on("error", () => {});
+    await client.connect();
+    return run(client).finally(() => client.end().catch(() => {}));
+  };
+  const data = await withClient(async (client) => {
+    await client.query(`alter system set wal_writer_delay = ${KEPT_IN_MEMORY_MS}`);
+    await client.query("alter system set wal_writer_flush_after = '1GB'");
+    await client.query("select pg_reload_conf()");
+    // Not the directory itself where the server's user cannot get in.
+    const { rows } = await client.query("show data_directory");
+    return String(rows[0].data_directory);
+  });
+  const copy = `${data}-copy`;
+  onTestFinished(async () => {
+    await postgres.stop();
+    for (const path of [folder, data, copy]) await rm(path, { recursive: true, force: true });
+  });
+  return {
+    url,
+    withClient,
+    crash: async () => {
+      await withClient((client) => crashPostgres(client, directory));
+      await start();
+    },
+    /** Keeps what is stored now. */
+    keepCopy: async () => {
+      await postgres.stop();
+      await copyCluster(data, copy);
+      await start();
+    },
+    /** Has a standby take over that has what was kept, and nothing since. */
+    takeCopy: async () => {
+      await withClient((client) => crashPostgres(client, directory));
+      await copyCluster(copy, data);
+      await writeFile(join(data, "standby.signal"), "");
+      await start();
+      await withClient((client) => client.query("select pg_promote()"));
+    },
+  };
+};
+
+/** The index of a chain with some history in such a Postgres. */
+const indexIn = async (postgres: Awaited<ReturnType<typeof startForgetfulPostgres>>, seed: number, blocks: number) => {
+  const subject = await Subject.create(8453, new Random(seed));
+  await subject.mineRandomBlocks(blocks);
+  const indexer = await startIndexerProcess({ databaseUrl: postgres.url, chains: [subject.local] });
+  return {
+    subject,
+    indexer,
+    caughtUp: () => postgres.withClient((client) => untilIndexed(client, subject.local, { seconds: 120 })),
+    newest: () =>
+      postgres.withClient(async (client) => {
+        const { rows } = await client.query("select schema from indexer.shard");
+        const blocks = await client.query(`select number::int from ${rows[0].schema}.indexed_block`);
+        return Number(blocks.rows[0]?.number ?? 0);
+      }),
+    /** How many changes are stored. */
+    changes: () =>
+      postgres.withClient(async (client) => {
+        const [schema] = await findIndexes(client);
+        if (!schema) return 0;
+        const log = await client
+          .query(`select count(*)::int from ${schema}.delegation_change`)
+          .catch(() => ({ rows: [] }));
+        return Number(log.rows[0]?.count ?? 0);
+      }),
+  };
+};
+
+test("postgres-forgets: no block that was told", async () => {
+  const postgres = await startForgetfulPostgres();
+  const { subject, indexer, caughtUp, newest } = await indexIn(postgres, 53, 4);
+  for (let crash = 0; crash < CRASHES; crash++) {
+    await caughtUp();
+    await subject.mineRandomBlocks(2);
+    await caughtUp();
+    const before = await newest();
+    await postgres.crash();
+    expect(await newest()).toBe(before);
+    await subject.mineRandomBlocks(2);
+    await caughtUp();
+    await subject.expectSameAnswers(postgres.url, "registry", [1, 3]);
+  }
+  expect(indexer.output()).not.toContain("starting it again");
+});
+
+test("postgres-forgets: the newest blocks, as a standby that lags does when it takes over", async () => {
+  const postgres = await startForgetfulPostgres();
+  const { subject, indexer, caughtUp, newest } = await indexIn(postgres, 61, 4);
+  await caughtUp();
+  await subject.mineRandomBlocks(2);
+  await caughtUp();
+  await postgres.keepCopy();
+  const kept = await newest();
+  await subject.mineRandomBlocks(3);
+  await caughtUp();
+  expect(await newest()).toBeGreaterThan(kept);
+
+  await postgres.takeCopy();
+  await subject.mineRandomBlocks(2);
+  await caughtUp();
+  await subject.expectSameAnswers(postgres.url, "registry", [1, 3, 5]);
+  expect(indexer.output()).toContain("another Postgres has taken over");
+});
+
+test("postgres-forgets: history, of which nothing is missing in the end", async () => {
+  const postgres = await startForgetfulPostgres();
+  const { subject, indexer, caughtUp, changes } = await indexIn(postgres, 59, 150);
+  await until("a part of history is stored", async () => (await changes()) > 0, 60);
+  const before = await changes();
+  await postgres.crash();
+  expect(await changes()).toBeGreaterThanOrEqual(before);
+
+  await caughtUp();
+  await subject.expectSameAnswers(postgres.url, "registry", [1, 40, 100]);
+  expect(indexer.output()).toContain("The connection to the database was lost");
+});
+
+test("postgres-forgets: a part of history, as a standby that lags does when it takes over", async () => {
+  const postgres = await startForgetfulPostgres();
+  const { subject, indexer, caughtUp, changes } = await indexIn(postgres, 67, 150);
+  await until("a part of history is stored", async () => (await changes()) > 0, 60);
+  // An indexer that does not look does not keep Ponder from storing what has a gap before it: Postgres does.
+  process.kill(indexer.pid, "SIGSTOP");
+  try {
+    await postgres.keepCopy();
+    const kept = await changes();
+    await until("more of history is stored", async () => (await changes()) > kept, 60);
+    await postgres.takeCopy();
+    expect(await changes()).toBe(kept);
+    await until("Ponder was refused", async () => indexer.output().includes("another Postgres has taken over"), 60);
+    expect(await changes()).toBe(kept);
+  } finally {
+    process.kill(indexer.pid, "SIGCONT");
+  }
+
+  await caughtUp();
+  await subject.expectSameAnswers(postgres.url, "registry", [1, 40, 100]);
+});

@@ -1,0 +1,245 @@
+import { rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import pg from "pg";
+import { pino } from "pino";
+import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
+import { Database } from "../../../api/database.ts";
+import { generateKey } from "../../../api/keys/api-key.ts";
+import { type Api, CHECK, FRESH_FOR_A_DAY, indexSamples, startApi, VAULT } from "../../support/api.ts";
+import { runExport } from "../../support/export.ts";
+import { addKey, endKey } from "../../support/keys.ts";
+import { signedIn } from "../../support/portal.ts";
+import { seededRandom } from "../../support/random.ts";
+import { startReplicatedPostgres } from "../../support/replica.ts";
+import { connect, startIndexer, until, untilIndexed } from "../../support/setup.ts";
+import { Subject } from "../../support/subject.ts";
+
+let postgres: Awaited<ReturnType<typeof startReplicatedPostgres>>;
+
+beforeAll(async () => {
+  postgres = await startReplicatedPostgres();
+});
+afterAll(() => postgres?.stop());
+
+/** The URLs of a new database on both servers. */
+const createDatabase = async (name: string) => {
+  const { primary, replica } = postgres.servers;
+  const database = await connect(primary.url);
+  await database.query(`create database ${name}`);
+  const urlOf = (server: string) => new URL(`/${name}`, server).href;
+  await until("the replica has it too", async () => {
+    const client = await connect(urlOf(replica.url)).catch(() => null);
+    return client !== null;
+  });
+  return { primaryUrl: urlOf(primary.url), replicaUrl: urlOf(replica.url) };
+};
+
+const blockOf = async (api: Api, path: string) => {
+  const response = await api.get(path);
+  const body = await response.text();
+  return { status: response.status, block: Number(response.headers.get("X-Indexed-Block")), body };
+};
+
+test("answers from a replica are the registries' own at the block that they name, through reorgs and while the replica stands still", {
+  timeout: 600_000,
+}, async () => {
+  const random = seededRandom("read-replica.test.ts");
+  const { primaryUrl, replicaUrl } = await createDatabase("differential");
+  const primary = await connect(primaryUrl);
+  // A replica may end a connection that gets in the way of its recovery: the pool makes another one.
+  const replica = new pg.Pool({ connectionString: replicaUrl, max: 1 });
+  replica.on("error", () => {});
+  onTestFinished(() => replica.end());
+  const subject = await Subject.create(8453, random);
+  await subject.mineRandomBlocks(40);
+  await startIndexer({ databaseUrl: primaryUrl, chains: [subject.local] });
+  const api = await startApi({ databaseUrl: primaryUrl, env: { DATABASE_READ_URL: replicaUrl } });
+  const onPrimary = await startApi({ databaseUrl: primaryUrl });
+  const { key } = await addKey(primary);
+  await untilIndexed(replica, subject.local);
+  for (const asked of [api, onPrimary]) await until("it is ready", async () => (await asked.get("/ready")).ok);
+  await subject.expectSameAnswersOverHttp(api.url, key);
+
+  for (let round = 0; round < 6; round++) {
+    await subject.mineRandomBlocks(random.integer(1, 4));
+    if (round % 2 === 1) {
+      await untilIndexed(primary, subject.local);
+      const depth = random.integer(1, 5);
+      await subject.chain.takeBack(depth);
+      await subject.mineRandomBlocks(depth + 1);
+    }
+    await untilIndexed(replica, subject.local, { seconds: 15 });
+    if (round % 3 === 2) await subject.expectSameAnswersOverHttp(api.url, key);
+  }
+
+  // It stands still: so do the answers, and the block that they name.
+  await replica.query("select pg_wal_replay_pause()");
+  await until("it stands still", async () => {
+    const { rows } = await replica.query("select pg_get_wal_replay_pause_state() as state");
+    return rows[0].state === "paused";
+  });
+  const { rows } = await replica.query("select number from registry.indexed_block");
+  const stoodAt = BigInt(rows[0].number);
+  await subject.mineRandomBlocks(12);
+  await untilIndexed(primary, subject.local);
+  const head = await subject.local.client.getBlockNumber();
+  await subject.expectSameAnswersOverHttp(api.url, key, stoodAt);
+  await subject.expectSameAnswersOverHttp(onPrimary.url, key, head);
+  const chainOf = async (asked: Api) => {
+    const { chains } = (await (await asked.get("/status")).json()) as { chains: { indexedBlock: number }[] };
+    return chains[0];
+  };
+  expect(await chainOf(api)).toMatchObject({ indexedBlock: Number(stoodAt), ready: true });
+  expect(await chainOf(onPrimary)).toMatchObject({ indexedBlock: Number(head), ready: true });
+
+  // Too far behind, it is not answered from, though the primary is as fresh as can be.
+  const strict = await startApi({
+    databaseUrl: primaryUrl,
+    env: { DATABASE_READ_URL: replicaUrl, MAX_INDEX_LAG_SECONDS: "20" },
+  });
+  const wallet = subject.world.wallets[0].address;
+  const list = `/registry/v2/${wallet}?chainId=8453`;
+  await until("it is too old", async () => (await strict.get(list)).status === 503);
+  expect(await (await strict.get(list)).json()).toMatchObject({ type: "/docs#problem-stale-index" });
+  expect((await strict.get("/ready")).status).toBe(503);
+  expect(await chainOf(strict)).toMatchObject({ ready: false, indexedBlock: Number(stoodAt) });
+  expect((await onPrimary.get(list)).status).toBe(200);
+
+  // Keys are the primary's: a new one works, a revoked one does not, whatever the replica knows.
+  const { key: newKey } = await addKey(primary, "new");
+  const { key: endedKey } = await addKey(primary, "ended");
+  await endKey(primary, endedKey);
+  const withKey = async (text: string) => (await api.get(list, { headers: { "X-API-KEY": text } })).status;
+  expect(await withKey(newKey)).toBe(200);
+  expect(await withKey(endedKey)).toBe(401);
+  // So is the developer page.
+  const { key: ownKey } = (await (await signedIn(api)).makeKey("mine")).json;
+  expect(await withKey(ownKey)).toBe(200);
+
+  await replica.query("select pg_wal_replay_resume()");
+  await subject.mineRandomBlocks(1);
+  await untilIndexed(replica, subject.local);
+  await subject.expectSameAnswersOverHttp(api.url, key);
+  expect((await strict.get("/ready")).status).toBe(200);
+  console.log(`${subject.answersOverHttp} answers compared over HTTP.`);
+});
+
+test("a replica does all that a primary does: long lists, exports, and statements that its recovery gets in the way of", async () => {
+  const { primaryUrl, replicaUrl } = await createDatabase("whole");
+  await indexSamples(primaryUrl);
+  const primary = await connect(primaryUrl);
+  const { rows } = await primary.query("select schema from indexer.shard");
+  const table = `${rows[0].schema}.delegation_v2`;
+  await primary.query("set session_replication_role = replica");
+  await primary.query(
+    `insert into ${table} select (jsonb_populate_record(row, jsonb_build_object('token_id', i + 1000))).*
+     from (select row from ${table} row where chain_id = 1 and vault = lower($1) and type = 'ERC721' limit 1) one,
+       generate_series(1, 3000) i`,
+    [VAULT],
+  );
+  const api = await startApi({
+    databaseUrl: primaryUrl,
+    env: { ...FRESH_FOR_A_DAY, DATABASE_READ_URL: replicaUrl },
+  });
+  const readList = async () => JSON.parse((await blockOf(api, `/registry/v2/${VAULT}?numbers=string`)).body).length;
+  await until("the long list is there", async () => (await readList()) > 3000, 10);
+  for (const format of ["csv", "parquet"]) {
+    const file = join(tmpdir(), `replica-${process.pid}.${format}`);
+    onTestFinished(() => rm(file, { force: true }));
+    const { code, output } = await runExport(replicaUrl, "--format", format, "--chain", "1", "--out", file);
+    expect(code, output).toBe(0);
+  }
+
+  // The replica has to lock a table while a statement reads it, and ends the statement.
+  const replica = new Database(replicaUrl, pino({ enabled: false }));
+  onTestFinished(() => replica.close());
+  const lock = () => primary.query(`begin; lock table ${table} in access exclusive mode; commit`);
+  const slow = "select count(pg_sleep(0.4)) from (select from registry.delegation_v2 limit 1) one";
+  const slowly = () => replica.query({ name: "slow", text: slow, values: [] });
+  const watch = await connect(replicaUrl);
+  const conflicts = async () => {
+    const { rows } = await watch.query(
+      "select confl_lock from pg_stat_database_conflicts where datname = current_database()",
+    );
+    return Number(rows[0].confl_lock);
+  };
+  const before = await conflicts();
+  const once = slowly();
+  await sleep(150);
+  await lock();
+  expect(await once).toEqual([["1"]]);
+
+  const opening = replica.openCursor(slow, []);
+  await sleep(150);
+  await lock();
+  const { first, cursor } = await opening;
+  expect(first).toEqual(["1"]);
+  await cursor.close();
+  expect(replica.pools().find(({ pool }) => pool === "cursors")).toMatchObject({ busy: 0 });
+
+  const twice = slowly().catch((error) => error);
+  for (let count = 0; count < 20; count++) {
+    await sleep(50);
+    await lock();
+  }
+  expect(await twice).toMatchObject({ problem: "overloaded", message: expect.stringContaining("index was changing") });
+  await until("all were conflicts", async () => (await conflicts()) >= before + 4);
+
+  // It may end the connection along with the statement, about each tenth time: whoever asked notices neither.
+  const lines: string[] = [];
+  const asked = new Database(replicaUrl, pino({ level: "error" }, { write: (line) => lines.push(line) }));
+  onTestFinished(() => asked.close());
+  const told = new Set<string>();
+  let isOver = false;
+  const askAgainAndAgain = async () => {
+    for (; !isOver; await sleep(1)) {
+      const text = "select count(*) from (select from registry.delegation_v2 limit 1) one";
+      told.add(await asked.query({ name: "any", text, values: [] }).then(String, (error) => error.message));
+    }
+  };
+  const asking = Promise.all(Array.from({ length: 12 }, askAgainAndAgain));
+  const enough = (await conflicts()) + 150;
+  await until("there were many conflicts", async () => {
+    for (let count = 0; count < 20; count++) await lock();
+    return (await conflicts()) > enough;
+  });
+  isOver = true;
+  await asking;
+  told.delete("The index was changing. Try again in a moment.");
+  expect([...told]).toEqual(["1"]);
+  expect(lines).toEqual([]);
+});
+
+test("without the replica: 503, never an answer from elsewhere; without the primary: answers, and no keys", async () => {
+  const { primaryUrl, replicaUrl } = await createDatabase("outage");
+  await indexSamples(primaryUrl);
+  const api = await startApi({
+    databaseUrl: primaryUrl,
+    env: { ...FRESH_FOR_A_DAY, DATABASE_READ_URL: replicaUrl },
+  });
+  await until("it answers", async () => (await api.get(CHECK)).ok, 10);
+  const ask = (key: string) => api.get(CHECK, { headers: { "X-API-KEY": key } });
+
+  await postgres.servers.replica.stop();
+  const startedAt = Date.now();
+  const refusal = await api.get(CHECK);
+  expect([refusal.status, await refusal.json()]).toMatchObject([503, { type: "/docs#problem-database-unavailable" }]);
+  expect(Date.now() - startedAt).toBeLessThan(2000);
+  expect(await (await api.get("/status")).json()).toMatchObject({ database: "out of reach" });
+  expect((await ask(generateKey())).status).toBe(401);
+  expect(api.output()).toContain("The read replica is out of reach");
+  expect(api.output()).not.toContain("The database is out of reach");
+  postgres.servers.replica = await postgres.startReplica();
+  await until("it answers again", async () => (await api.get(CHECK)).ok, 10);
+
+  await postgres.servers.primary.stop();
+  expect((await api.get(CHECK)).status).toBe(200);
+  expect((await api.get("/ready")).status).toBe(200);
+  const unknown = await ask(generateKey());
+  expect([unknown.status, await unknown.json()]).toMatchObject([503, { type: "/docs#problem-database-unavailable" }]);
+  expect(api.output()).toContain("The database is out of reach");
+  postgres.servers.primary = await postgres.startPrimary();
+  await until("keys are known again", async () => (await ask(generateKey())).status === 401, 10);
+});

@@ -1,0 +1,165 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { type Hex, zeroHash } from "viem";
+import { expect, test } from "vitest";
+import { networks } from "../../../registry/networks.ts";
+import { encodeV1, encodeV2 } from "../../../sandbox/calls.ts";
+import { type Api, COIN, NFT, startApi } from "../../support/api.ts";
+import { startIndexerProcess } from "../../support/indexer-process.ts";
+import { ReorgChain } from "../../support/reorg-chain.ts";
+import { connect, createChain, createDatabase, until, untilIndexed } from "../../support/setup.ts";
+
+const CHAIN_ID = 8453;
+const CLIENTS = 2;
+
+type Asked = { path: string; status: number; body: string; block: number; startedAt: number; endedAt: number };
+
+/**
+ * A chain on which the number of a block tells every answer: in each, a vault sets an amount to the number of the
+ * block, and a v1 delegation on or off, as it is even or odd.
+ */
+const createTellingChain = async () => {
+  const chain = new ReorgChain(await createChain(CHAIN_ID));
+  const { client, accounts } = chain.local;
+  const { v1, v2 } = networks.get(CHAIN_ID) ?? {};
+  const [vault, hot] = accounts;
+  if (!v1 || !v2 || !vault || !hot) throw new Error("The chain lacks registries or wallets.");
+  const write = (to: typeof vault, data: Hex) => ({ from: vault, to, data, operations: 1 });
+  const mine = async () => {
+    const number = (await client.getBlockNumber()) + 1n;
+    await chain.mine([
+      write(v2.address, encodeV2("delegateERC20", [hot, COIN, zeroHash, number])),
+      write(v2.address, encodeV2("delegateERC721", [hot, NFT, number % 3n, zeroHash, number % 2n === 1n])),
+      write(v1.address, encodeV1("delegateForAll", [hot, number % 2n === 0n])),
+    ]);
+  };
+
+  const wallets = `delegate=${hot}&vault=${vault}&chainId=${CHAIN_ID}`;
+  const isEven = (block: number) => String(block % 2 === 0);
+  /** Questions, with what the registries would answer at a block. */
+  const truths: [string, (block: number) => string][] = [
+    [`/registry/v2/check/erc20?${wallets}&contract=${COIN}`, String],
+    [`/registry/v1/check/all?${wallets}`, isEven],
+    [`/registry/v1/check/contract?${wallets}&contract=${NFT}`, isEven],
+    [`/registry/v2/check/all?${wallets}`, () => "false"],
+    // Which tokens are on: what each of the last six blocks did to its token, the newest one counts.
+    ...[0, 1, 2].map((tokenId): [string, (block: number) => string] => [
+      `/registry/v2/check/erc721?${wallets}&contract=${NFT}&tokenId=${tokenId}`,
+      (block) => {
+        let newest = block;
+        while (newest % 3 !== tokenId) newest--;
+        return String(newest % 2 === 1);
+      },
+    ]),
+  ];
+  const amountIn = (body: string) =>
+    JSON.parse(body)
+      .filter(({ tokenStandard }: { tokenStandard: string }) => tokenStandard === "ERC20")
+      .map(({ amount }: { amount: string }) => amount)
+      .join();
+  const lists: [string, (body: string) => string, (block: number) => string][] = [
+    [`/registry/v2/${vault}?chainId=${CHAIN_ID}&details=true&numbers=string`, amountIn, String],
+    [`/registry/v2/${hot}?chainId=${CHAIN_ID}&details=true&numbers=string`, amountIn, String],
+    [`/registry/v1/${vault}?chainId=${CHAIN_ID}`, (body) => String(JSON.parse(body).length === 1), isEven],
+  ];
+  const questions = new Map([
+    ...truths.map(([path, truth]) => [path, (block: number, body: string) => body === truth(block)] as const),
+    ...lists.map(([path, read, truth]) => [path, (b: number, body: string) => read(body) === truth(b)] as const),
+  ]);
+  return { local: chain.local, mineEmpty: () => chain.mine(), mine, questions };
+};
+
+test("a re-index costs no request: none fails, none goes back in time, and each answer is right at the block it names", {
+  timeout: 600_000,
+}, async () => {
+  const chain = await createTellingChain();
+  const chains = [chain.local];
+  // The indexes differ in their start blocks, before which nothing happened.
+  for (let block = 0; block < 5; block++) await chain.mineEmpty();
+  for (let block = 0; block < 40; block++) await chain.mine();
+  const databaseUrl = await createDatabase();
+  const database = await connect(databaseUrl);
+  const index = (startBlock: number) =>
+    startIndexerProcess({ databaseUrl, chains, env: { [`START_BLOCK_${CHAIN_ID}`]: String(startBlock) } });
+  const servedSchema = async (): Promise<string> =>
+    (await database.query("select schema from indexer.shard")).rows[0]?.schema;
+
+  let running = await index(0);
+  await untilIndexed(database, chain.local);
+  const apis = [await startApi({ databaseUrl }), await startApi({ databaseUrl })];
+
+  const asked: Asked[] = [];
+  const ask = async (api: Api, path: string) => {
+    const startedAt = performance.now();
+    const response = await api.get(path);
+    const body = await response.text();
+    const block = Number(response.headers.get("X-Indexed-Block"));
+    asked.push({ path, status: response.status, body, block, startedAt, endedAt: performance.now() });
+  };
+  let isOver = false;
+  const keepGoing = async (run: () => Promise<void>, pauseMs: number) => {
+    while (!isOver) {
+      await run();
+      await sleep(pauseMs);
+    }
+  };
+  const clients = apis.flatMap((api) =>
+    Array.from({ length: CLIENTS }, () =>
+      keepGoing(async () => {
+        for (const path of chain.questions.keys()) await ask(api, path);
+      }, 30),
+    ),
+  );
+  const mining = keepGoing(chain.mine, 300);
+
+  const reindex = async (startBlock: number) => {
+    const old = await servedSchema();
+    const next = await index(startBlock);
+    // The old one ends by itself, when the new one has taken over.
+    expect(await running.exited).toEqual({ code: 0, signal: null });
+    expect(await servedSchema()).not.toBe(old);
+    await until("the old index is dropped", async () => {
+      const { rows } = await database.query("select to_regnamespace($1) as schema", [old]);
+      return rows[0].schema === null;
+    });
+    running = next;
+  };
+  await reindex(1);
+  const betweenThem = asked.length;
+  // With other columns than the views have: they cannot be replaced in place.
+  const schema = await servedSchema();
+  for (const view of ["delegation_v1", "delegation_v2"]) {
+    await database.query(`create or replace view registry.${view} as select *, 1 as more from ${schema}.${view}`);
+  }
+  await reindex(2);
+  const { rows: columns } = await database.query(
+    "select from information_schema.columns where table_schema = 'registry' and column_name = 'more'",
+  );
+  expect(columns).toEqual([]);
+  await sleep(1000);
+  isOver = true;
+  await Promise.all([...clients, mining]);
+
+  console.log(`${asked.length} requests, ${betweenThem} of them before the first re-index was through.`);
+  expect(betweenThem).toBeGreaterThan(500);
+  expect(asked.length - betweenThem).toBeGreaterThan(500);
+  expect(asked.filter(({ status }) => status !== 200)).toEqual([]);
+  expect(asked.filter(({ path, block, body }) => !chain.questions.get(path)?.(block, body))).toEqual([]);
+  expect(backInTime(asked)).toEqual([]);
+  // All along, and not in a few leaps.
+  expect(new Set(asked.map(({ block }) => block)).size).toBeGreaterThan(30);
+});
+
+/** Answers that are older than another one that had come before they were asked for, by whichever process. */
+const backInTime = (asked: readonly Asked[]): Asked[] => {
+  const ended = asked.toSorted((a, b) => a.endedAt - b.endedAt).values();
+  let next = ended.next();
+  let newest = 0;
+  return asked
+    .toSorted((a, b) => a.startedAt - b.startedAt)
+    .filter(({ startedAt, block }) => {
+      for (; !next.done && next.value.endedAt < startedAt; next = ended.next()) {
+        newest = Math.max(newest, next.value.block);
+      }
+      return block < newest;
+    });
+};

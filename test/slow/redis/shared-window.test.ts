@@ -1,0 +1,493 @@
+import { execFile } from "node:child_process";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { promisify } from "node:util";
+import { pino } from "pino";
+import { expect, onTestFinished, test } from "vitest";
+import { SharedWindow } from "../../../api/limits/shared-window.ts";
+import { type Decision, type Limit, SlidingWindow } from "../../../api/limits/sliding-window.ts";
+import { keepOutput } from "../../support/output.ts";
+import { type Random, seededRandom } from "../../support/random.ts";
+import { describeWithRedis, expectExact, KEY_PREFIX, type Redis, startRedis, watchRedis } from "../../support/redis.ts";
+import { until } from "../../support/setup.ts";
+
+const DEFAULT = { requests: 25, windowMs: 10_000 };
+const PASSWORD = "c0rrect-h0rse";
+
+/** A window as an API process has it, with a log of its own, until the test is over. */
+const openWindow = async (url: string, limit: Limit = DEFAULT) => {
+  const { output, printed } = keepOutput();
+  const log = pino({ level: "trace" }, output);
+  const window = await SharedWindow.connect(url, limit, new SlidingWindow(limit), log);
+  onTestFinished(() => window.close());
+  return {
+    take: (client: string) => window.take(client),
+    isShared: () => window.isShared,
+    close: () => window.close(),
+    printed,
+    /** Its lines so far, each with its level: 30 to inform, 50 for an error. */
+    logged: () =>
+      printed()
+        .split("\n")
+        .filter((line) => line !== "")
+        .map((line): [level: number, message: string] => [JSON.parse(line).level, JSON.parse(line).msg]),
+  };
+};
+
+type Window = Awaited<ReturnType<typeof openWindow>>;
+
+/** One whose server is there. */
+const openShared = async (url: string, limit?: Limit): Promise<Window> => {
+  const window = await openWindow(url, limit);
+  // On a machine that is very busy, the first attempt may have been given up.
+  await until("it is shared", async () => window.isShared(), 10);
+  const { length } = window.logged();
+  return { ...window, logged: () => window.logged().slice(length) };
+};
+
+const openFour = async (url: string, limit?: Limit) => {
+  const open = () => openShared(url, limit);
+  return Promise.all([open(), open(), open(), open()]);
+};
+
+/** Why they may have stopped sharing. */
+const printedBy = (windows: readonly Window[]) => windows.map(({ printed }) => printed()).join("");
+
+const takeAtOnce = (window: Window, client: string, times: number) =>
+  Promise.all(Array.from({ length: times }, () => window.take(client)));
+
+const countAdmitted = (decisions: readonly Decision[]) => decisions.filter(({ isAdmitted }) => isAdmitted).length;
+
+const NOT_SHARED = [50, expect.stringMatching(/^Rate limits are not shared, each process limits by itself: ./)];
+const SHARED_AGAIN = [30, "Rate limits are shared again"];
+
+describeWithRedis("SharedWindow", () => {
+  test("200 requests at once through four windows: exactly 25 are admitted, and 0 to 24 remain, each once", async () => {
+    const { url } = await startRedis();
+    const windows = await openFour(url);
+    for (const client of ["192.0.2.1", "2001:db8::/56"]) {
+      const decisions = (await Promise.all(windows.map((window) => takeAtOnce(window, client, 50)))).flat();
+      const remaining = decisions.filter(({ isAdmitted }) => isAdmitted).map(({ remaining }) => remaining);
+      expect(
+        remaining.sort((a, b) => a - b),
+        printedBy(windows),
+      ).toEqual(Array.from({ length: 25 }, (_, place) => place));
+      expect(decisions.filter(({ isAdmitted, remaining }) => !isAdmitted && remaining !== 0)).toEqual([]);
+    }
+  });
+
+  test("random requests through four windows: never more than the limit in any span, never a refusal with less", async () => {
+    const random = seededRandom("limits/shared-window.test.ts");
+    const redis = await startRedis();
+    const watch = await watchRedis(redis);
+
+    const askAtRandom = async (client: string, limit: Limit, forMs: number) => {
+      const windows = await openFour(redis.url, limit);
+      const decisions = await takeAtRandom(windows, client, limit, random, forMs);
+      const decided = (await watch.readDecisions()).filter((decision) => decision.client === client);
+      expect(decided.length, printedBy(windows)).toBe(decisions.length);
+      expect(decided.filter(({ stamp }) => stamp !== null).length).toBe(countAdmitted(decisions));
+      expectExact(decided, limit);
+      // That it meant something: there were refusals, and more than one window.
+      expect(countAdmitted(decisions)).toBeLessThan(decisions.length);
+      expect(countAdmitted(decisions)).toBeGreaterThan(limit.requests);
+    };
+    await Promise.all([
+      askAtRandom("the default", DEFAULT, 13_000),
+      askAtRandom("five", { requests: 5, windowMs: 300 }, 8_000),
+      askAtRandom("one", { requests: 1, windowMs: 50 }, 8_000),
+      askAtRandom("many", { requests: 100, windowMs: 1000 }, 8_000),
+    ]);
+  });
+
+  test("says how many remain and when there will be room, whichever window is asked: waiting that long is enough", async () => {
+    const limit = { requests: 4, windowMs: 2000 };
+    const redis = await startRedis();
+    const windows = await openFour(redis.url, limit);
+    const watch = await watchRedis(redis);
+    const decisions: Decision[] = [];
+    for (const window of [...windows, ...windows]) {
+      decisions.push(await window.take("client"));
+      await sleep(100);
+    }
+    expect(decisions.map(({ isAdmitted }) => isAdmitted)).toEqual([true, true, true, true, false, false, false, false]);
+    expect(decisions.map(({ remaining }) => remaining)).toEqual([3, 2, 1, 0, 0, 0, 0, 0]);
+
+    const decided = await watch.readDecisions();
+    const first = decided[0]?.stamp ?? 0;
+    decisions.forEach(({ resetMs }, place) => {
+      // The moment of the decision is known to lie between these.
+      const { from = 0, to = 0 } = decided[place] ?? {};
+      expect(resetMs * 1000).toBeGreaterThanOrEqual(first + 2_000_000 - to);
+      expect(resetMs * 1000).toBeLessThanOrEqual(first + 2_000_000 - from + 1000);
+    });
+
+    // Each of the four admissions makes room for one.
+    let waits = 0;
+    for (const window of windows) {
+      const { isAdmitted, resetMs } = await window.take("client");
+      if (isAdmitted) continue;
+      waits++;
+      await sleep(Math.ceil(resetMs));
+      expect((await window.take("client")).isAdmitted).toBe(true);
+    }
+    expect(waits).toBeGreaterThan(0);
+    expectExact(await watch.readDecisions(), limit);
+  });
+
+  test("asks the server once for each request, and twice only when it has forgotten the script", async () => {
+    const redis = await startRedis();
+    const window = await openShared(redis.url);
+    const watch = await watchRedis(redis);
+    const askedSince = async (start: number) =>
+      (await watch.readCommands())
+        .slice(start)
+        .filter(({ isByScript, words }) => !isByScript && !/^(echo|client|script)$/i.test(words[0] ?? ""))
+        .map(({ words }) => words[0]);
+
+    await window.take("client");
+    expect(await askedSince(0)).toEqual(["EVALSHA"]);
+
+    let start = (await watch.readCommands()).length;
+    for (let round = 0; round < 20; round++) await window.take(`client ${round}`);
+    expect(await askedSince(start)).toEqual(new Array(20).fill("EVALSHA"));
+
+    await redis.ask("SCRIPT", "FLUSH");
+    start = (await watch.readCommands()).length;
+    expect(await window.take("client")).toMatchObject({ isAdmitted: true, remaining: 23 });
+    expect(await window.take("client")).toMatchObject({ isAdmitted: true, remaining: 22 });
+    expect(await askedSince(start)).toEqual(["EVALSHA", "EVAL", "EVALSHA"]);
+
+    // Many at once that all find it forgotten are counted once each.
+    await redis.ask("SCRIPT", "FLUSH");
+    expect(countAdmitted(await takeAtOnce(window, "client", 40))).toBe(22);
+    expect(window.logged()).toEqual([]);
+  });
+
+  test("leaves nothing behind: a client's key is gone when its last admission is over, even if it goes on asking", async () => {
+    const limit = { requests: 3, windowMs: 2000 };
+    const redis = await startRedis();
+    const window = await openShared(redis.url, limit);
+    const clients = Array.from({ length: 100 }, (_, place) => `client ${place}`);
+    await Promise.all(clients.map((client) => window.take(client)));
+    expect(await redis.ask("KEYS", `${KEY_PREFIX}client*`)).toHaveLength(100);
+    for (const client of clients) {
+      const key = `${KEY_PREFIX}${client}`;
+      const left = Number(await redis.ask("PTTL", key));
+      // -2: it is gone already.
+      expect(left === -2 || (left > 0 && left <= limit.windowMs), `${left} ms`).toBe(true);
+    }
+
+    await takeAtOnce(window, "insistent", 3);
+    const admittedAt = performance.now();
+    let refusals = 0;
+    while (!(await window.take("insistent")).isAdmitted) {
+      refusals++;
+      expect(performance.now() - admittedAt).toBeLessThan(limit.windowMs + 1000);
+      await sleep(20);
+    }
+    expect(refusals).toBeGreaterThan(10);
+    await until("nothing is left", async () => (await redis.ask("DBSIZE")) === 0, 5);
+  });
+
+  test("the server's clock is set back: nobody is locked out for longer than a window, or gets more than the limit", async () => {
+    const limit = { requests: 5, windowMs: 2000 };
+    const redis = await startRedis();
+    const window = await openShared(redis.url, limit);
+    /** Admissions of so many milliseconds from now, as they look when the clock has gone back. */
+    const admit = async (client: string, offsetsMs: readonly number[]) => {
+      const [seconds, microseconds] = (await redis.ask("TIME")) as [string, string];
+      const now = Number(seconds) * 1_000_000 + Number(microseconds);
+      const key = `${KEY_PREFIX}${client}`;
+      await redis.ask("RPUSH", key, ...offsetsMs.map((ms) => String(now + ms * 1000)));
+      await redis.ask("PEXPIRE", key, String((offsetsMs.at(-1) ?? 0) + limit.windowMs));
+    };
+    const HOUR = 3_600_000;
+    const cases = {
+      full: { before: [HOUR, HOUR + 10, HOUR + 20, HOUR + 30, HOUR + 40], leaves: 0 },
+      "half full": { before: [HOUR, HOUR, HOUR + 1], leaves: 2 },
+      "of both times": { before: [-40, -30, HOUR, HOUR + 1], leaves: 1 },
+      "by a little": { before: [300, 301, 302, 303], leaves: 1 },
+    };
+    await Promise.all(
+      Object.entries(cases).map(async ([client, { before, leaves }]) => {
+        await admit(client, before);
+        const decisions = await takeAtOnce(window, client, 10);
+        const setBackAt = performance.now();
+        expect(countAdmitted(decisions), client).toBe(leaves);
+        for (const { resetMs } of decisions) {
+          expect(resetMs, client).toBeGreaterThan(0);
+          expect(resetMs, client).toBeLessThanOrEqual(limit.windowMs);
+        }
+        await sleep(limit.windowMs / 2);
+        expect(countAdmitted(await takeAtOnce(window, client, 10)), client).toBe(0);
+        // What was before is over, and so is what was admitted since.
+        await sleep(setBackAt + limit.windowMs - performance.now());
+        expect(countAdmitted(await takeAtOnce(window, client, 10)), client).toBe(5);
+        expect(await redis.ask("PTTL", `${KEY_PREFIX}${client}`), client).toBeLessThanOrEqual(limit.windowMs);
+      }),
+    );
+    await until("nothing is left", async () => (await redis.ask("DBSIZE")) === 0, 5);
+  });
+
+  test.each([
+    ["is full", ["CONFIG", "SET", "maxmemory", "1"]],
+    ["may only be read", ["REPLICAOF", "127.0.0.1", "1"]],
+    ["forbids scripts", ["ACL", "SETUSER", "default", "-eval", "-evalsha"]],
+  ])("a store that %s is not shared, though it answers; and that is said once", async (_, command) => {
+    const redis = await startRedis();
+    const window = await openWindow(redis.url);
+    await window.take("client");
+    await redis.ask(...command);
+    for (let round = 0; round < 30; round++) {
+      await window.take("client");
+      expect(window.isShared()).toBe(false);
+      await sleep(100);
+    }
+    expect(window.logged()).toEqual([NOT_SHARED]);
+  });
+
+  test("close() while it connects: no word of sharing afterwards", async () => {
+    const redis = await startRedis();
+    const window = await openWindow(redis.url);
+    redis.hang();
+    await window.take("client");
+    // An attempt to connect is under way.
+    await sleep(700);
+    window.close();
+    redis.wake();
+    await sleep(1000);
+    expect(window.logged()).toEqual([NOT_SHARED]);
+  });
+
+  test("a process that was busy for a while has not lost its store", async () => {
+    const redis = await startRedis();
+    const window = await openWindow(redis.url);
+    await window.take("client");
+    const taken = window.take("client");
+    setImmediate(() => {
+      const end = performance.now() + 700;
+      while (performance.now() < end);
+    });
+    await taken;
+    expect(window.logged()).toEqual([]);
+  });
+
+  test("the return of the store is not a new budget either", async () => {
+    const redis = await startRedis();
+    const window = await openWindow(redis.url);
+    expect(countAdmitted(await takeAtOnce(window, "client", 40))).toBe(25);
+    await redis.kill();
+    expect(countAdmitted(await takeAtOnce(window, "client", 40))).toBe(0);
+    await redis.restart();
+    expect(countAdmitted(await takeAtOnce(window, "other", 20))).toBe(20);
+    await until("it is shared again", async () => window.isShared(), 3);
+    expect(countAdmitted(await takeAtOnce(window, "client", 40))).toBe(0);
+    expect(countAdmitted(await takeAtOnce(window, "other", 40))).toBe(5);
+  });
+
+  test("a client's list that somebody else has written over concerns that client alone", async () => {
+    const redis = await startRedis();
+    const window = await openShared(redis.url);
+    await redis.ask("SET", `${KEY_PREFIX}client`, "something else");
+    expect(countAdmitted(await takeAtOnce(window, "client", 40))).toBe(25);
+    expect(window.isShared()).toBe(true);
+    expect(window.logged()).toEqual([]);
+  });
+});
+
+describeWithRedis("SharedWindow whose server", () => {
+  test("hangs: decides within a second by itself, knows what it admitted before, and shares again", async () => {
+    const redis = await startRedis({ password: PASSWORD });
+    await expectToSurvive(
+      redis,
+      () => redis.hang(),
+      () => redis.wake(),
+    );
+  });
+
+  test("is killed: decides at once by itself, knows what it admitted before, and shares again", async () => {
+    const redis = await startRedis({ password: PASSWORD });
+    await expectToSurvive(redis, redis.kill, redis.restart);
+  });
+
+  test("is killed while nobody asks: it is noticed, and so is its return", async () => {
+    const redis = await startRedis({ password: PASSWORD });
+    const window = await openShared(redis.url);
+    await redis.kill();
+    await until("it is noticed", async () => !window.isShared(), 2);
+    await redis.restart();
+    await until("it is shared again", async () => window.isShared(), 3);
+    expect(window.logged()).toEqual([NOT_SHARED, SHARED_AGAIN]);
+  });
+
+  test("is killed again and again: one connection is left, and a line each time", async () => {
+    const redis = await startRedis({ password: PASSWORD });
+    const window = await openShared(redis.url);
+    for (let round = 0; round < 3; round++) {
+      await redis.kill();
+      expect((await window.take(`client ${round}`)).isAdmitted).toBe(true);
+      await redis.restart();
+      await until("it is shared again", async () => window.isShared(), 3);
+    }
+    expect(window.logged()).toEqual(new Array(3).fill([NOT_SHARED, SHARED_AGAIN]).flat());
+    expect(await countConnections(redis)).toBe(1);
+    expect(window.printed()).not.toContain(PASSWORD);
+  });
+
+  test("is not there at first: limits by itself, and shares as soon as it is", async () => {
+    const redis = await startRedis({ password: PASSWORD });
+    await redis.kill();
+    const startedAt = performance.now();
+    const windows = [await openWindow(redis.url), await openWindow(redis.url)];
+    expect(performance.now() - startedAt).toBeLessThan(2000);
+    for (const window of windows) {
+      expect(window.isShared()).toBe(false);
+      expect(countAdmitted(await takeAtOnce(window, "client", 40))).toBe(25);
+    }
+    // However often it tries, it has said so.
+    await sleep(1500);
+    for (const window of windows) expect(window.logged()).toEqual([NOT_SHARED]);
+
+    await redis.restart();
+    await until("they share", async () => windows.every((window) => window.isShared()), 3);
+    for (const window of windows) expect(window.logged()).toEqual([NOT_SHARED, SHARED_AGAIN]);
+    const both = await Promise.all(windows.map((window) => takeAtOnce(window, "other", 40)));
+    expect(countAdmitted(both.flat())).toBe(25);
+    expect(printedBy(windows)).not.toContain(PASSWORD);
+  });
+
+  test.each([
+    ["another password", ":wr0ng-h0rse@"],
+    ["another user", `nobody:${PASSWORD}@`],
+    ["a password at all", ""],
+  ])(
+    "wants %s: limits by itself, says why without the password, and shares as soon as it is let in",
+    async (_, user) => {
+      const redis = await startRedis({ password: PASSWORD });
+      const startedAt = performance.now();
+      const window = await openWindow(`redis://${user}127.0.0.1:${redis.port}`);
+      expect(countAdmitted(await takeAtOnce(window, "client", 40))).toBe(25);
+      expect(performance.now() - startedAt).toBeLessThan(2000);
+      expect(window.isShared()).toBe(false);
+      await sleep(1200);
+      expect(window.logged()).toEqual([[50, expect.stringMatching(/by itself: (WRONGPASS|NOAUTH) /)]]);
+
+      await redis.ask("ACL", "SETUSER", "nobody", "on", `>${PASSWORD}`, "~*", "+@all");
+      if (user.startsWith(":")) await redis.ask("CONFIG", "SET", "requirepass", "wr0ng-h0rse");
+      if (user === "") await redis.ask("CONFIG", "SET", "requirepass", "");
+      await until("it is shared", async () => window.isShared(), 3);
+      expect(window.logged()).toEqual([NOT_SHARED, SHARED_AGAIN]);
+      expect(window.printed()).not.toMatch(/h0rse/);
+    },
+  );
+});
+
+describeWithRedis("SharedWindow.close()", () => {
+  test("ends the connection, and is the last of it: no line, no other attempt", async () => {
+    const redis = await startRedis();
+    const window = await openShared(redis.url);
+    await window.take("client");
+    expect(await countConnections(redis)).toBe(1);
+    window.close();
+    await until("the connection is gone", async () => (await countConnections(redis)) === 0, 2);
+    await sleep(1200);
+    expect(await countConnections(redis)).toBe(0);
+    expect(window.logged()).toEqual([]);
+  });
+
+  test("ends a window that waits for its server, too", async () => {
+    const redis = await startRedis();
+    const window = await openShared(redis.url);
+    await redis.kill();
+    await until("it is noticed", async () => !window.isShared(), 2);
+    window.close();
+    await redis.restart();
+    await sleep(1200);
+    expect(await countConnections(redis)).toBe(0);
+    expect(window.logged()).toEqual([NOT_SHARED]);
+  });
+
+  test.each(["is there", "hangs", "is away"])("lets a process end whose server %s", async (state) => {
+    const redis = await startRedis();
+    if (state === "hangs") redis.hang();
+    if (state === "is away") await redis.kill();
+    const { stdout } = await runProgram(redis.url);
+    expect(stdout).toBe(`${state === "is there" ? "shared" : "alone"}\n`);
+  });
+});
+
+/** Requests of one client: alone, in a row or many at once, over any of the windows, at times that look random. */
+const takeAtRandom = async (
+  windows: readonly [Window, ...Window[]],
+  client: string,
+  { requests, windowMs }: Limit,
+  random: Random,
+  forMs: number,
+): Promise<Decision[]> => {
+  // Too many to begin with: what follows meets a window that is full.
+  const taken = Array.from({ length: requests * 2 }, () => random.pick(windows).take(client));
+  const end = performance.now() + forMs;
+  while (performance.now() < end) {
+    const times = random.chance(0.1) ? random.integer(2, requests * 2) : 1;
+    for (let left = times; left > 0; left--) taken.push(random.pick(windows).take(client));
+    const last = await taken.at(-1);
+    // Where the window's edge is, now and then, and a little before and after it.
+    const isNear = last && !last.isAdmitted && last.resetMs < windowMs / 4;
+    if (isNear && random.chance(0.3)) await sleep(Math.max(0, last.resetMs + random.integer(-2, 2)));
+    else await sleep(random.next() ** 3 * (windowMs / requests) * 2);
+  }
+  return Promise.all(taken);
+};
+
+/** 20 admitted by one window and 5 by another is all. Without their server, each has what it did not admit itself. */
+const expectToSurvive = async (redis: Redis, lose: () => unknown, giveBack: () => unknown) => {
+  const [first, second] = [await openShared(redis.url), await openShared(redis.url)];
+  expect(countAdmitted(await takeAtOnce(first, "client", 20))).toBe(20);
+  expect(countAdmitted(await takeAtOnce(second, "client", 10))).toBe(5);
+  expect((await first.take("client")).isAdmitted).toBe(false);
+  expect([first.isShared(), second.isShared()]).toEqual([true, true]);
+
+  await lose();
+  const lostAt = performance.now();
+  const [byFirst, bySecond] = await Promise.all([takeAtOnce(first, "client", 40), takeAtOnce(second, "client", 40)]);
+  expect(performance.now() - lostAt).toBeLessThan(1000);
+  expect([countAdmitted(byFirst), countAdmitted(bySecond)]).toEqual([5, 20]);
+  expect([first.isShared(), second.isShared()]).toEqual([false, false]);
+  // Now that it is known, nobody waits; and trying again is nothing to talk about.
+  for (let round = 0; round < 20; round++) {
+    const askedAt = performance.now();
+    expect((await first.take("client")).isAdmitted).toBe(false);
+    expect(performance.now() - askedAt).toBeLessThan(250);
+    await sleep(100);
+  }
+  for (const window of [first, second]) expect(window.logged()).toEqual([NOT_SHARED]);
+
+  await giveBack();
+  await until("they share again", async () => first.isShared() && second.isShared(), 3);
+  for (const window of [first, second]) expect(window.logged()).toEqual([NOT_SHARED, SHARED_AGAIN]);
+  const both = await Promise.all([takeAtOnce(first, "other", 40), takeAtOnce(second, "other", 40)]);
+  expect(countAdmitted(both.flat())).toBe(25);
+  await until("one connection each is left", async () => (await countConnections(redis)) === 2, 2);
+  expect(printedBy([first, second])).not.toContain(PASSWORD);
+};
+
+const countConnections = async (redis: Redis): Promise<number> =>
+  String(await redis.ask("CLIENT", "LIST")).split("name=delegation-registry-api ").length - 1;
+
+/** A process that takes once, closes, and has nothing else to do. It is given half a minute to end. */
+const runProgram = (url: string) => {
+  const limits = join(import.meta.dirname, "../../../api/limits");
+  const program = `
+    import { pino } from "pino";
+    import { SharedWindow } from "${limits}/shared-window.ts";
+    import { SlidingWindow } from "${limits}/sliding-window.ts";
+    const limit = { requests: 25, windowMs: 10_000 };
+    const window = await SharedWindow.connect("${url}", limit, new SlidingWindow(limit), pino({ level: "silent" }));
+    await window.take("client");
+    console.log(window.isShared ? "shared" : "alone");
+    window.close();
+  `;
+  const args = ["--import", "tsx", "--input-type=module", "--eval", program];
+  return promisify(execFile)(process.execPath, args, { timeout: 30_000 });
+};

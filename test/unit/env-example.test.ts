@@ -1,0 +1,83 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { API_VARIABLES, parseApiSettings } from "../../api/settings.ts";
+import { INDEXER_VARIABLES, parseIndexerSettings } from "../../indexer/settings.ts";
+import { parseRolesSettings, ROLES_VARIABLES } from "../../roles/settings.ts";
+
+const ROOT = join(import.meta.dirname, "../..");
+
+/** The variables of .env.example: set, or commented out with their defaults. */
+const example = readFileSync(join(ROOT, ".env.example"), "utf8")
+  .split("\n")
+  .flatMap((line) => {
+    const [, comment, name, value] = /^(# )?([A-Z][A-Z0-9_]*)=(.*)$/.exec(line) ?? [];
+    return name === undefined || value === undefined ? [] : { name, value, isSet: comment === undefined };
+  });
+
+/** Those of docker-compose.yml, with what stands in for them there. */
+const inCompose = new Map(
+  [...readFileSync(join(ROOT, "docker-compose.yml"), "utf8").matchAll(/\$\{([A-Z_]+):?-([^}]*)\}/g)].map(
+    ([, name = "", value = ""]) => [name, value],
+  ),
+);
+
+/** Of the sandbox, which are read from the environment alone. */
+const SANDBOX = ["SANDBOX_PORT", "SANDBOX_DATA"];
+
+/** Those of a chain, without its id. */
+const PREFIXES = INDEXER_VARIABLES.filter((name) => name.endsWith("_"));
+const withoutChain = (name: string) => PREFIXES.find((prefix) => name.startsWith(prefix)) ?? name;
+
+test(".env.example has every setting of indexer, API and containers, and no other", () => {
+  const known = new Set([
+    ...INDEXER_VARIABLES,
+    ...API_VARIABLES,
+    ...ROLES_VARIABLES,
+    ...inCompose.keys(),
+    "DATABASE_URL",
+    ...SANDBOX,
+  ]);
+  const listed = new Set(example.map(({ name }) => withoutChain(name)));
+  expect([...listed].sort()).toEqual([...known].sort());
+});
+
+test(".env.example shows the default of every setting that has one", () => {
+  const defaults = Object.fromEntries(example.flatMap(({ name, value }) => (value ? [[name, value]] : [])));
+  const RPC = { PONDER_RPC_URL_1: "https://rpc.example" };
+  expect(parseApiSettings(defaults)).toEqual(parseApiSettings({}));
+  expect(parseIndexerSettings({ ...RPC, ...defaults })).toEqual(parseIndexerSettings(RPC));
+  const PASSWORDS = Object.fromEntries(["INDEXER", "API", "ANALYST"].map((of) => [`${of}_PASSWORD`, "x".repeat(12)]));
+  expect(parseRolesSettings({ ...PASSWORDS, ...defaults })).toEqual(parseRolesSettings(PASSWORDS));
+
+  const open = example.filter(({ value }) => !value).map(({ name }) => withoutChain(name));
+  expect([...new Set(open)].sort()).toEqual(
+    [
+      ...PREFIXES,
+      "CHAINS",
+      "DATABASE_URL",
+      "DATABASE_READ_URL",
+      "PUBLIC_URL",
+      ...Object.keys(PASSWORDS),
+      "POSTGRES_PASSWORD",
+      "BUILD_VERSION",
+      "BUILD_COMMIT",
+      "BUILD_TIME",
+    ].sort(),
+  );
+  for (const [name, value] of inCompose) {
+    const { isSet, value: shown } = example.find((variable) => variable.name === name) ?? {};
+    // What a process has a default for is left to it; and what is set here is so because the file's own is the sandbox's.
+    if (!isSet && value !== "" && name !== "TRUST_PROXY") expect(shown, name).toBe(value);
+  }
+});
+
+test(".env.example sets what tells real networks from the sandbox, and leaves secrets open", () => {
+  const set = Object.fromEntries(example.flatMap(({ name, value, isSet }) => (isSet ? [[name, value]] : [])));
+  expect(set).toEqual({
+    PONDER_RPC_URL_1: "",
+    POSTGRES_PASSWORD: "",
+    POSTGRES_CLUSTER: "live",
+    INDEXER_ENV_FILE: ".env",
+  });
+});

@@ -1,0 +1,68 @@
+import { isAddress } from "viem";
+import * as viemChains from "viem/chains";
+import { describe, expect, test } from "vitest";
+import { blockExplorers } from "../../registry/block-explorers.ts";
+import { networks } from "../../registry/networks.ts";
+
+const V1 = "0x00000000000076A84feF008CDAbe6409d2FE638B";
+const V2 = "0x00000000000000447e69651d841bD8D104Bed493";
+const V2_ZK_STACK = "0x0000000059A24EB229eED07Ac44229DB56C5d797";
+const ZK_STACK = [300, 324, 2741, 11124, 61166];
+
+describe("networks", () => {
+  test("holds all 57 networks, each under its own id", () => {
+    expect(networks.size).toBe(57);
+    for (const [chainId, network] of networks) expect(network.chainId).toBe(chainId);
+  });
+
+  test("holds a registry for each network, at a checksummed address", () => {
+    for (const { v1, v2, name } of networks.values()) {
+      expect([v1, v2], name).not.toEqual([null, null]);
+      for (const deployment of [v1, v2]) if (deployment) expect(isAddress(deployment.address), name).toBe(true);
+    }
+  });
+
+  test("has v1 at one address everywhere, and nowhere on ZK-stack chains", () => {
+    for (const { chainId, v1 } of networks.values()) {
+      if (v1) expect(v1.address).toBe(V1);
+      if (ZK_STACK.includes(chainId)) expect(v1).toBeNull();
+    }
+  });
+
+  test("has v2 at one address everywhere but on ZK-stack chains, which have their own", () => {
+    for (const { chainId, v2 } of networks.values()) {
+      if (v2) expect(v2.address).toBe(ZK_STACK.includes(chainId) ? V2_ZK_STACK : V2);
+    }
+  });
+
+  test("agrees with viem on every chain that viem knows", () => {
+    const chains: Record<string, { id: number } | undefined> = { ...viemChains };
+    for (const { viem, chainId } of networks.values()) if (viem) expect(chains[viem]?.id, viem).toBe(chainId);
+  });
+
+  test("has the block explorer that viem names, for every chain that viem knows, and no other", () => {
+    const chains: Record<string, { blockExplorers?: { default: { url: string } } } | undefined> = { ...viemChains };
+    for (const { viem, chainId } of networks.values()) {
+      const url = viem === null ? undefined : chains[viem]?.blockExplorers?.default.url.replace(/\/$/, "");
+      expect(blockExplorers.get(chainId), String(chainId)).toBe(url);
+    }
+    expect([...blockExplorers.keys()].filter((chainId) => !networks.has(chainId))).toEqual([]);
+  });
+
+  test("has names that tell networks apart", () => {
+    expect(new Set([...networks.values()].map(({ name }) => name)).size).toBe(networks.size);
+  });
+
+  test("never proves a start block later than its deployment window allows", () => {
+    for (const { v1, v2, name } of networks.values()) {
+      for (const deployment of [v1, v2]) {
+        if (deployment?.startBlock != null && deployment.startBlockFloor != null) {
+          expect(deployment.startBlockFloor, name).toBeLessThanOrEqual(deployment.startBlock);
+        }
+        if (deployment?.deployedBefore) {
+          expect(Date.parse(deployment.deployedAfter), name).toBeLessThan(Date.parse(deployment.deployedBefore));
+        }
+      }
+    }
+  });
+});

@@ -1,0 +1,269 @@
+import { describe, expect, test } from "vitest";
+import { parseApiSettings } from "../../api/settings.ts";
+import { parseIndexerSettings } from "../../indexer/settings.ts";
+import { parseAll, parseDatabaseUrl, parseOptionalDatabaseUrl, SettingsError } from "../../stack/settings.ts";
+
+const RPC = { PONDER_RPC_URL_1: "https://rpc.example/key" };
+
+const problemsOf = (environment: NodeJS.ProcessEnv): readonly string[] => {
+  try {
+    parseIndexerSettings(environment);
+  } catch (error) {
+    if (error instanceof SettingsError) return error.problems;
+    throw error;
+  }
+  return [];
+};
+
+describe("parseIndexerSettings() with usable settings", () => {
+  test("indexes every chain that has an RPC, with working defaults for the rest", () => {
+    const settings = parseIndexerSettings({ ...RPC, PONDER_RPC_URL_137: "http://127.0.0.1:8545" });
+    expect(settings).toMatchObject({
+      shard: "registry",
+      pollingIntervalMs: 1000,
+      host: "127.0.0.1",
+      port: 42069,
+      logLevel: "info",
+    });
+    expect(settings.chains.map(({ network }) => network.name)).toEqual(["Ethereum", "Polygon"]);
+    expect(settings.chains.map(({ startBlock, wsUrl }) => [startBlock, wsUrl])).toEqual([
+      [null, null],
+      [null, null],
+    ]);
+  });
+
+  test("takes several URLs of a chain, with or without spaces", () => {
+    const { chains } = parseIndexerSettings({
+      PONDER_RPC_URL_1: "https://a.example, wss://b.example ,http://c.example",
+    });
+    expect(chains[0]?.rpcUrls).toEqual(["https://a.example", "wss://b.example", "http://c.example"]);
+  });
+
+  test("leaves out chains that CHAINS does not name", () => {
+    const { chains } = parseIndexerSettings({ ...RPC, PONDER_RPC_URL_137: "http://127.0.0.1:8545", CHAINS: "137" });
+    expect(chains.map(({ network }) => network.chainId)).toEqual([137]);
+  });
+
+  test("takes an empty variable for one that is not set", () => {
+    const settings = parseIndexerSettings({ ...RPC, CHAINS: " ", SHARD: "", PONDER_WS_URL_1: "" });
+    expect(settings).toMatchObject({ shard: "registry" });
+  });
+
+  test("takes start block, WebSocket, shard, interval and port as set", () => {
+    const settings = parseIndexerSettings({
+      ...RPC,
+      START_BLOCK_1: "0",
+      PONDER_WS_URL_1: "wss://ws.example",
+      SHARD: "mainnets",
+      POLLING_INTERVAL_MS: "250",
+      INDEXER_PORT: "4000",
+    });
+    expect(settings).toMatchObject({
+      shard: "mainnets",
+      pollingIntervalMs: 250,
+      port: 4000,
+    });
+    expect(settings.chains[0]).toMatchObject({ startBlock: 0, wsUrl: "wss://ws.example" });
+  });
+});
+
+describe("parseIndexerSettings() with unusable settings", () => {
+  test("names every problem at once", () => {
+    const problems = problemsOf({
+      PONDER_RPC_URL_1: "not a url",
+      PONDER_RPC_URL_99999: "https://rpc.example",
+      PONDER_RPC_URL_mainnet: "https://rpc.example",
+      START_BLOCK_1: "-5",
+      START_BLOCK_10: "7",
+      CHAINS: "1,137,424242",
+      SHARD: "No Good",
+      POLLING_INTERVAL_MS: "fast",
+      LOG_LEVEL: "loud",
+    });
+    const expected = [
+      "PONDER_RPC_URL_1 must be",
+      'PONDER_RPC_URL_99999: there is no registry on a chain "99999"',
+      'PONDER_RPC_URL_mainnet: there is no registry on a chain "mainnet"',
+      "START_BLOCK_1 must be",
+      "START_BLOCK_10 is set, but chain 10 has no RPC",
+      "CHAINS names chain 137, which has no RPC: set PONDER_RPC_URL_137",
+      'CHAINS: there is no registry on a chain "424242"',
+      "SHARD must be",
+      "POLLING_INTERVAL_MS must be",
+      "LOG_LEVEL must be",
+    ];
+    for (const start of expected) {
+      expect(problems).toContainEqual(expect.stringContaining(start));
+    }
+    expect(problems).toHaveLength(expected.length);
+  });
+
+  test("says what to set when there is no chain at all", () => {
+    expect(problemsOf({})).toEqual([expect.stringContaining("PONDER_RPC_URL_1=https://…")]);
+  });
+
+  test("never repeats a URL, which may hold a key", () => {
+    const text = problemsOf({
+      PONDER_RPC_URL_1: "https://good.example/v2/s3cret,htp:/bad.example/s3cret",
+      PONDER_WS_URL_1: "http://ws.example/s3cret",
+    }).join();
+    expect(text).not.toContain("s3cret");
+  });
+
+  test.each(["public", "ponder_sync", "pg_x", "service", "analytics", "indexer", "registry_0123456789", "1st", "a-b"])(
+    "refuses %s as a shard's name",
+    (name) => {
+      expect(problemsOf({ ...RPC, SHARD: name })).toEqual([expect.stringMatching(/^SHARD /)]);
+    },
+  );
+
+  test.each(["1.5", "0x10", "1e3", "-1", " ", "9".repeat(30)])(
+    "refuses %s as a start block, or ignores blanks",
+    (value) => {
+      const problems = problemsOf({ ...RPC, START_BLOCK_1: value });
+      expect(problems).toHaveLength(value.trim() === "" ? 0 : 1);
+    },
+  );
+});
+
+describe("parseApiSettings()", () => {
+  test("has working defaults", () => {
+    expect(parseApiSettings({ INDEX_SCHEMAS: "" })).toEqual({
+      databaseReadUrl: null,
+      shards: ["registry"],
+      host: "0.0.0.0",
+      port: 8080,
+      maxIndexLagSeconds: 600,
+      limit: { requests: 25, windowMs: 10_000 },
+      limitStoreUrl: null,
+      trustedProxies: null,
+      publicUrl: null,
+      hasDeveloperPortal: true,
+      keysPerWallet: 5,
+      rpcUrls: new Map(),
+      metricsHost: "127.0.0.1",
+      metricsPort: 9464,
+      logLevel: "info",
+    });
+  });
+
+  test("takes several shards, with or without spaces, each once", () => {
+    expect(parseApiSettings({ INDEX_SCHEMAS: "mainnet, rollups,mainnet" }).shards).toEqual(["mainnet", "rollups"]);
+  });
+
+  test("names every problem at once", () => {
+    const environment = {
+      DATABASE_READ_URL: "mysql://:s3cret@replica.example",
+      INDEX_SCHEMAS: "Registry;drop",
+      PORT: "0",
+      MAX_INDEX_LAG_SECONDS: "soon",
+      LOG_LEVEL: "loud",
+      RATE_LIMIT_REQUESTS: "0",
+      RATE_LIMIT_WINDOW_SECONDS: "1.5",
+      RATE_LIMIT_STORE: "http://:s3cret@cache.example",
+      TRUST_PROXY: "10.0.0.0/8, proxy.example",
+      PUBLIC_URL: "https://api.example/s3cret",
+      DEVELOPER_PORTAL: "yes",
+      DEVELOPER_KEYS_PER_WALLET: "0",
+      PONDER_RPC_URL_1: "htp:/rpc.example/s3cret",
+      METRICS_PORT: "99999",
+    };
+    const parse = () => parseApiSettings(environment);
+    expect(parse).toThrow(SettingsError);
+    for (const name of Object.keys(environment)) expect(parse).toThrow(new RegExp(`^ {2}- ${name}\\b`, "m"));
+    expect(parse).not.toThrow("s3cret");
+  });
+
+  test.each(["https://api.example", "https://api.example/", "http://127.0.0.1:8080", "http://localhost:3000"])(
+    "takes %s as the address that people reach it at",
+    (url) => {
+      expect(parseApiSettings({ PUBLIC_URL: url }).publicUrl).toBe(new URL(url).origin);
+    },
+  );
+
+  // A wallet could not be asked to sign in to the last two.
+  test.each([
+    "api.example",
+    "ftp://api.example",
+    "https://api.example/path",
+    "https://api.example/?a",
+    "https://user@api.example",
+    "http://api:8080",
+    "http://[::1]:8080",
+  ])("refuses %s as the address that people reach it at", (url) => {
+    expect(() => parseApiSettings({ PUBLIC_URL: url })).toThrow(/PUBLIC_URL must be the address/);
+  });
+
+  test("takes RPCs for contract wallets from the indexer's variables, whatever CHAINS says", () => {
+    const environment = {
+      PONDER_RPC_URL_1: "https://a.example, https://b.example",
+      PONDER_RPC_URL_10: "",
+      CHAINS: "137",
+    };
+    expect(parseApiSettings(environment).rpcUrls).toEqual(new Map([[1, ["https://a.example", "https://b.example"]]]));
+  });
+
+  test("takes a replica of the database, not one of none", () => {
+    const DATABASE_READ_URL = "postgres://reader:secret@replica.example/delegations";
+    const DATABASE_URL = "postgres://api:secret@db.example/delegations";
+    expect(parseApiSettings({ DATABASE_URL, DATABASE_READ_URL }).databaseReadUrl).toBe(DATABASE_READ_URL);
+    expect(parseApiSettings({ DATABASE_URL }).databaseReadUrl).toBeNull();
+    expect(() => parseApiSettings({ DATABASE_READ_URL })).toThrow("DATABASE_READ_URL needs DATABASE_URL");
+  });
+
+  test.each(["redis://127.0.0.1:6379", "rediss://user:secret@cache.example:6380/2"])("takes the store %s", (url) => {
+    expect(parseApiSettings({ RATE_LIMIT_STORE: url }).limitStoreUrl).toBe(url);
+  });
+
+  test.each(["redis://host/abc", "redis:host", "redis://:a%zz@host", "redis://:%ff@host", "valkey://host", "disk"])(
+    "refuses the store %s",
+    (url) => {
+      expect(() => parseApiSettings({ RATE_LIMIT_STORE: url })).toThrow(/RATE_LIMIT_STORE must be memory, or/);
+    },
+  );
+
+  test.each(["10.0.0.0/8", "192.0.2.7", "127.0.0.1, ::1,fd00::/8"])("takes the proxies %s", (list) => {
+    expect(parseApiSettings({ TRUST_PROXY: list }).trustedProxies).not.toBeNull();
+  });
+
+  test.each(["off", ""])("trusts no proxy where TRUST_PROXY is '%s'", (value) => {
+    expect(parseApiSettings({ TRUST_PROXY: value }).trustedProxies).toBeNull();
+  });
+
+  // Whoever is trusted may claim any address: a list that takes in everybody would undo the limit.
+  test.each([
+    "0.0.0.0/0",
+    "0.0.0.0/1",
+    "::/0",
+    "::/8",
+    "::/64",
+    "::fffe:0:0/95",
+    "true",
+    "10.0.0.0/33",
+    "10.0.0.0/",
+    "10.0.0.1,,",
+    "::ffff:10.0.0.0/104",
+    "10.0.0.256",
+  ])("refuses %s as a list of proxies", (list) => {
+    expect(() => parseApiSettings({ TRUST_PROXY: list })).toThrow(/TRUST_PROXY must be off, or the networks/);
+  });
+});
+
+describe("parseAll()", () => {
+  test("collects the problems of all groups, each once", () => {
+    const environment = { DATABASE_URL: "mysql://user:s3cret@db.example", LOG_LEVEL: "loud" };
+    const parse = () =>
+      parseAll(
+        () => parseDatabaseUrl(environment),
+        () => parseIndexerSettings({ ...environment, ...RPC }),
+        () => parseApiSettings(environment),
+      );
+    expect(parse).toThrow(/^The settings cannot be used:\n {2}- DATABASE_URL must be.*\n {2}- LOG_LEVEL must be.*$/);
+    expect(parse).not.toThrow("s3cret");
+  });
+
+  test("says how to get a database where one is needed", () => {
+    expect(() => parseDatabaseUrl({})).toThrow(/DATABASE_URL is not set: .*npm start/);
+    expect(parseOptionalDatabaseUrl({})).toBeNull();
+  });
+});
