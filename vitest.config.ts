@@ -1,7 +1,6 @@
 import { defineConfig } from "vitest/config";
 
-const timeouts = { testTimeout: 120_000, hookTimeout: 60_000 };
-const SIMULATION = "test/slow/simulation.test.ts";
+const timeouts = { testTimeout: 120_000, hookTimeout: 120_000 };
 
 export default defineConfig({
   test: {
@@ -10,21 +9,10 @@ export default defineConfig({
         // npm test. The files share their modules: loading the service takes longer than most of them.
         test: {
           name: "fast",
-          include: ["test/{unit,api,index,commands}/**/*.test.ts"],
+          include: ["test/{unit,api,index,commands,browser}/**/*.test.ts"],
           globalSetup: "test/support/global-setup.ts",
           isolate: false,
           maxWorkers: 2,
-          ...timeouts,
-        },
-      },
-      {
-        // npm test, too; npm run test:browser runs these alone.
-        test: {
-          name: "browser",
-          include: ["test/browser/**/*.test.ts"],
-          globalSetup: ["test/support/global-setup.ts", "test/support/browser-setup.ts"],
-          maxWorkers: 2,
-          sequence: { groupOrder: 1 },
           ...timeouts,
         },
       },
@@ -34,17 +22,23 @@ export default defineConfig({
           name: "slow",
           include: ["test/slow/**/*.test.ts", "test/**/*.property.test.ts"],
           env: { PROPERTY_RUNS: "10000" },
-          exclude: [SIMULATION],
+          exclude: ["test/slow/alone/**"],
           globalSetup: "test/support/global-setup.ts",
           testTimeout: 300_000,
           hookTimeout: 120_000,
           maxWorkers: 2,
-          sequence: { groupOrder: 2 },
+          sequence: { groupOrder: 1 },
         },
       },
       {
-        // npm run test:slow. It starts three of everything, and has the machine to itself.
-        test: { name: "simulation", include: [SIMULATION], sequence: { groupOrder: 3 } },
+        // npm run test:slow. Each of these needs the machine to itself.
+        test: {
+          name: "alone",
+          include: ["test/slow/alone/*.test.ts"],
+          testTimeout: 15 * 60_000,
+          maxWorkers: 1,
+          sequence: { groupOrder: 2 },
+        },
       },
     ],
   },

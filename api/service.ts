@@ -22,16 +22,18 @@ type Parts = {
   limiter: Limiter;
   build: Build;
   log: Pick<Log, "log" | "addLine">;
+  /** For tests: another clock than `performance.now`. */
+  now?: () => number;
 };
 
 /** The service as settings want it: what answers requests and describes it, and what its process keeps going beside. */
-export const createService = async (settings: ApiSettings, { primary, database, limiter, build, log }: Parts) => {
+export const createService = async (settings: ApiSettings, { primary, database, limiter, build, log, now }: Parts) => {
   const { trustedProxies, publicUrl, keysPerWallet } = settings;
   const shards = new Shards(database, settings.shards, settings.maxIndexLagSeconds);
   const digests = new StateDigests(database, shards);
   const metrics = createMetrics({ database, primary, shards, limiter, version: build.version });
   const { batches } = metrics;
-  const keys = new KeyDirectory(primary, batches.keys);
+  const keys = new KeyDirectory(primary, batches.keys, now);
   const usage = new KeyUsage(primary);
   const insights = new Insights(
     () => readInsights(database),

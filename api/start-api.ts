@@ -13,10 +13,17 @@ import type { ApiSettings } from "./settings.ts";
 /** How long the start waits for migrations, which go on by themselves after that. */
 const MIGRATION_WAIT_MS = 2_000;
 
-type Options = { databaseUrl: string; settings: ApiSettings; build: Build; log: Log };
+type Options = {
+  databaseUrl: string;
+  settings: ApiSettings;
+  build: Build;
+  log: Log;
+  /** Measures rate-limit windows, and how long keys are remembered. For tests: another clock than `performance.now`. */
+  now?: () => number;
+};
 
 /** Starts the public HTTP service in this process, over the database that indexers write to. */
-export const startApi = async ({ databaseUrl, settings, build, log: logging }: Options) => {
+export const startApi = async ({ databaseUrl, settings, build, log: logging, now }: Options) => {
   const { log } = logging;
   const stopping = new AbortController();
   const { signal } = stopping;
@@ -24,8 +31,8 @@ export const startApi = async ({ databaseUrl, settings, build, log: logging }: O
   const primary = new Database(databaseUrl, log);
   const { databaseReadUrl } = settings;
   const database = databaseReadUrl === null ? primary : new Database(databaseReadUrl, log, "The read replica");
-  const limiter = await startLimiter(settings.limit, settings.limitStoreUrl, log);
-  const parts = { primary, database, limiter, build, log: logging };
+  const limiter = await startLimiter(settings.limit, settings.limitStoreUrl, log, now);
+  const parts = { primary, database, limiter, build, log: logging, now };
   const { answer, shards, digests, metrics, usage } = await createService(settings, parts);
   await Promise.race([keepMigrating(databaseUrl, signal, log), sleep(MIGRATION_WAIT_MS, undefined, { ref: false })]);
   await shards.watch(signal, log);

@@ -1,4 +1,3 @@
-import { setTimeout as sleep } from "node:timers/promises";
 import {
   BaseError,
   type Client,
@@ -44,11 +43,13 @@ export const isTooMuch = (error: unknown): boolean => !isUnreachable(error) && !
 /** A chain's RPC, asked no more at once than it can bear, and again when it was too much or nobody was there. */
 export class Rpc {
   readonly client: Client;
+  readonly #wait: (ms: number) => Promise<unknown>;
   #running = 0;
   readonly #waiting: (() => void)[] = [];
 
-  constructor(client: Client) {
+  constructor(client: Client, wait: (ms: number) => Promise<unknown>) {
     this.client = client;
+    this.#wait = wait;
   }
 
   async ask<T>(request: (client: Client) => Promise<T>): Promise<T> {
@@ -59,7 +60,7 @@ export class Rpc {
         const isWorthRepeating = isRateLimit(error) || isUnreachable(error) || isTimeout(error);
         if (!isWorthRepeating || attempt === ATTEMPTS) throw error;
       }
-      await sleep(FIRST_WAIT_MS * 2 ** (attempt - 1));
+      await this.#wait(FIRST_WAIT_MS * 2 ** (attempt - 1));
     }
   }
 

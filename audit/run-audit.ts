@@ -1,4 +1,3 @@
-import { setTimeout as sleep } from "node:timers/promises";
 import type pg from "pg";
 import { type Address, BaseError, BlockNotFoundError, type Hash } from "viem";
 import { getBlock } from "viem/actions";
@@ -33,6 +32,7 @@ type Options = {
   /** null: the newest indexed one. */
   block: bigint | null;
   say: (text: string) => void;
+  wait: (ms: number) => Promise<unknown>;
 };
 
 export type Report = {
@@ -56,7 +56,7 @@ export const runAudit = async (options: Options): Promise<Report> => {
       if (attempt === ATTEMPTS) return reportFork(error);
       options.say("Index and chain are not at the same block: a reorg, or a node that lags. Starting over.");
     }
-    await sleep(ATTEMPT_MS);
+    await options.wait(ATTEMPT_MS);
   }
 };
 

@@ -1,4 +1,4 @@
-import { createWriteStream } from "node:fs";
+import { open } from "node:fs/promises";
 import { pipeline } from "node:stream/promises";
 import { to } from "pg-copy-streams";
 import type { Progress, Rows } from "./export-delegations.ts";
@@ -10,6 +10,8 @@ export const writeCsv = async (
   signal: AbortSignal,
   onProgress: Progress,
 ): Promise<{ rows: number; bytes: number }> => {
+  // Opened before anything can fail: a stream that opens it by itself may do so after the caller has removed it.
+  const output = await open(file, "w");
   const table = client.query(to(`copy (${query}) to stdout (format csv, header)`));
   let bytes = 0;
   const count = async function* (chunks: AsyncIterable<Buffer>) {
@@ -19,6 +21,6 @@ export const writeCsv = async (
       yield chunk;
     }
   };
-  await pipeline(table, count, createWriteStream(file), { signal });
+  await pipeline(table, count, output.createWriteStream(), { signal });
   return { rows: table.rowCount, bytes };
 };

@@ -264,6 +264,7 @@ export const createChainTransport = (
   chainId: number,
   urls: readonly string[],
   registries: readonly Address[] = [],
+  unknownBlockWaitMs = UNKNOWN_BLOCK_WAIT_MS,
 ): Transport => {
   const endpoints = urls.map((url) => createEndpoint(chainId, url));
   const recent = new RecentBlocks();
@@ -380,7 +381,7 @@ export const createChainTransport = (
       const block = await ask(body, (answer) => answer !== null);
       recent.add(block);
       if (block !== null || attempt === UNKNOWN_BLOCK_ATTEMPTS) return block;
-      await sleep(UNKNOWN_BLOCK_WAIT_MS);
+      await sleep(unknownBlockWaitMs);
     }
   };
 
@@ -400,7 +401,7 @@ export const createChainTransport = (
         if (error instanceof MissingLogsError ? isLast : !isUnknownBlock(error)) throw error;
         if (isLast) throw new OrphanedBlockError(hash, error);
       }
-      await sleep(UNKNOWN_BLOCK_WAIT_MS);
+      await sleep(unknownBlockWaitMs);
     }
   };
 

@@ -140,7 +140,7 @@ export class Deployment {
     over.then(() => {
       isOver = true;
     });
-    await until("the old index is given up", async () => isOver);
+    await until("the old index is given up", () => isOver, 120);
   }
 
   /** Ends everything. */

@@ -271,7 +271,7 @@ export class Simulation {
     const scratch = new pg.Pool({ connectionString: scratchUrl.href });
     const indexer = await launchIndexerProcess({ databaseUrl: scratchUrl.href, chains });
     try {
-      for (const chain of chains) await inTime(untilIndexed(scratch, chain));
+      for (const chain of chains) await inTime(untilIndexed(scratch, chain, { seconds: CATCH_UP_SECONDS }));
       const [expected, actual] = [
         await dumpTables(scratchUrl.href, "registry"),
         await dumpTables(databaseUrl, "registry"),
@@ -337,7 +337,7 @@ export class Simulation {
 }
 
 /** What never comes about is not as it should be either. */
-const inTime = (waiting: Promise<void>): Promise<void> =>
+const inTime = <T>(waiting: Promise<T>): Promise<T> =>
   waiting.catch((error: Error) => {
     throw new DifferenceError([error.message]);
   });

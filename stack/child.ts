@@ -5,7 +5,7 @@ import type { Writable } from "node:stream";
 const EXIT_WITH_PARENT = join(import.meta.dirname, "exit-with-parent.mjs");
 const GRACE_MS = 10_000;
 
-export type Exit = { code: number | null; signal: NodeJS.Signals | null };
+type Exit = { code: number | null; signal: NodeJS.Signals | null };
 
 export type Child = {
   pid: number;

@@ -15,8 +15,13 @@ export type Limiter = {
 };
 
 /** Limits requests by client: in this process alone, or together with others through a store. */
-export const startLimiter = async (limit: Limit, storeUrl: string | null, log: Logger): Promise<Limiter> => {
-  const own = new SlidingWindow(limit);
+export const startLimiter = async (
+  limit: Limit,
+  storeUrl: string | null,
+  log: Logger,
+  now?: () => number,
+): Promise<Limiter> => {
+  const own = new SlidingWindow(limit, now);
   const shared = storeUrl === null ? null : await connectShared(storeUrl, limit, own, log);
   const timer = setInterval(() => own.release(), RELEASE_MS).unref();
   return {

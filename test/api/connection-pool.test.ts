@@ -2,21 +2,20 @@ import { once } from "node:events";
 import { type AddressInfo, connect as connectTo, createServer, type Server, type Socket } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import type pg from "pg";
-import { afterEach, expect, test } from "vitest";
+import { afterEach, expect, onTestFinished, test, vi } from "vitest";
 import { ConnectionPool, type PoolOptions } from "../../api/connection-pool.ts";
 import { within } from "../../api/within.ts";
 import { connect, createDatabase, until } from "../support/setup.ts";
 
-// Which connection a statement gets, and what becomes of one that nobody needs, that is lost, or that is silent.
-
 const pools: ConnectionPool[] = [];
 const losses: string[] = [];
 
-const open = (connectionString: string, options: Partial<PoolOptions> = {}) => {
+const open = async (options: Partial<PoolOptions> = {}) => {
+  const connectionString = options.connectionString ?? (await createDatabase());
   const onLoss = (error: Error) => losses.push(error.message);
-  const pool = new ConnectionPool({ connectionString, max: 2, longestUseMs: 60_000, onLoss, ...options });
+  const pool = new ConnectionPool({ max: 2, longestUseMs: 60_000, onLoss, ...options, connectionString });
   pools.push(pool);
-  return pool;
+  return { pool, connectionString };
 };
 
 afterEach(async () => {
@@ -27,16 +26,15 @@ afterEach(async () => {
 const backendOf = async (client: pg.PoolClient): Promise<number> =>
   (await client.query("select pg_backend_pid() as pid")).rows[0].pid;
 
-/** Whether Postgres still has it. */
-const isOpen = async (observer: pg.Client, backend: number): Promise<boolean> => {
-  const { rows } = await observer.query("select from pg_stat_activity where pid = $1", [backend]);
-  return rows.length > 0;
+/** Those of some backends that Postgres still has. */
+const openOf = async (observer: pg.Client, backends: number[]): Promise<number[]> => {
+  const { rows } = await observer.query("select pid from pg_stat_activity where pid = any ($1)", [backends]);
+  return rows.map(({ pid }) => pid);
 };
 
-test("the connection that was used last is used again, and at once", async () => {
-  const pool = open(await createDatabase());
-  const first = await pool.take();
-  const second = await pool.take();
+test("take() gives the connection that was used last, at once", async () => {
+  const { pool } = await open();
+  const [first, second] = [await pool.take(), await pool.take()];
   expect(pool.state).toEqual({ busy: 2, idle: 0, waiting: 0, limit: 2 });
   pool.give(first);
   pool.give(second);
@@ -47,20 +45,22 @@ test("the connection that was used last is used again, and at once", async () =>
   pool.give(second);
 });
 
-test("whoever waits gets the next that is given back", async () => {
-  const pool = open(await createDatabase());
-  const [first, second] = [await pool.take(), await pool.take()];
-  const waiting = pool.take();
-  expect(pool.state.waiting).toBe(1);
-  pool.give(second);
-  expect(await waiting).toBe(second);
-  expect(pool.state).toEqual({ busy: 2, idle: 0, waiting: 0, limit: 2 });
+test("take() waits for the next connection that is given back, or for another if that is broken", async () => {
+  const { pool } = await open({ max: 1 });
+  const first = await pool.take();
+  const [second, third] = [pool.take(), pool.take()];
+  expect(pool.state).toEqual({ busy: 1, idle: 0, waiting: 2, limit: 1 });
   pool.give(first);
-  pool.give(second);
+  expect(await second).toBe(first);
+  const brokenBackend = await backendOf(first);
+  pool.give(first, true);
+  expect(await backendOf(await third)).not.toBe(brokenBackend);
+  pool.give(await third);
+  expect(pool.state).toEqual({ busy: 0, idle: 1, waiting: 0, limit: 1 });
 });
 
-test("with no connection to be had, whoever waits is told", async () => {
-  const pool = open(await createDatabase(), { max: 1, connectionTimeoutMillis: 300 });
+test("take() fails when no connection is free in time", async () => {
+  const { pool } = await open({ max: 1, connectionTimeoutMillis: 300 });
   const only = await pool.take();
   await expect(pool.take()).rejects.toThrow("timeout exceeded when trying to connect");
   pool.give(only);
@@ -68,38 +68,48 @@ test("with no connection to be had, whoever waits is told", async () => {
   pool.give(only);
 });
 
-test("one that nobody needs is closed after a while; those in use stay", async () => {
-  const databaseUrl = await createDatabase();
-  const observer = await connect(databaseUrl);
-  const pool = open(databaseUrl);
+test("a connection that nobody needs for 10 s is closed; one in use stays", async () => {
+  vi.useFakeTimers({ toFake: ["setInterval"] });
+  onTestFinished(() => {
+    vi.useRealTimers();
+  });
+  const { pool, connectionString } = await open();
+  const observer = await connect(connectionString);
   const [needed, spare] = [await pool.take(), await pool.take()];
-  const [neededBackend, spareBackend] = [await backendOf(needed), await backendOf(spare)];
+  const backends = [await backendOf(needed), await backendOf(spare)];
   pool.give(spare);
   pool.give(needed);
-  const use = setInterval(() => {
-    const client = pool.take();
-    if (client instanceof Promise) throw new Error("None is at hand.");
-    expect(client).toBe(needed);
-    pool.give(client);
-  }, 500);
-  try {
-    await until("the spare one is closed", async () => !(await isOpen(observer, spareBackend)), 30);
-    expect(await isOpen(observer, neededBackend)).toBe(true);
-    expect(pool.state).toEqual({ busy: 0, idle: 1, waiting: 0, limit: 2 });
-  } finally {
-    clearInterval(use);
-  }
+  // A whole round in which only one of them was taken.
+  vi.advanceTimersByTime(10_000);
+  expect(pool.take()).toBe(needed);
+  pool.give(needed);
+  vi.advanceTimersByTime(9_000);
+  expect(pool.state.idle).toBe(2);
+  vi.advanceTimersByTime(1_000);
+  expect(pool.state).toEqual({ busy: 0, idle: 1, waiting: 0, limit: 2 });
+  const left = await until(
+    "the spare one is closed",
+    () => openOf(observer, backends),
+    30,
+    ({ length }) => length < 2,
+  );
+  expect(left).toEqual(backends.slice(0, 1));
+  vi.clearAllTimers();
 });
 
-test("one that is lost while nobody uses it is nobody's trouble", async () => {
-  const databaseUrl = await createDatabase();
-  const pool = open(databaseUrl);
+test("a connection that is lost while idle is replaced, and reported", async () => {
+  const { pool, connectionString } = await open();
   const lost = await pool.take();
   const backend = await backendOf(lost);
   pool.give(lost);
-  const other = await connect(databaseUrl);
+  const other = await connect(connectionString);
   await other.query("select pg_terminate_backend($1)", [backend]);
-  await until("the loss is noticed", async () => losses.length > 0, 5);
+  await until(
+    "the loss is noticed",
+    () => losses,
+    5,
+    ({ length }) => length > 0,
+  );
   expect(losses).toEqual(["terminating connection due to administrator command"]);
   const next = await pool.take();
   expect(await backendOf(next)).not.toBe(backend);
@@ -107,12 +117,11 @@ test("one that is lost while nobody uses it is nobody's trouble", async () => {
   expect(pool.state).toEqual({ busy: 0, idle: 1, waiting: 0, limit: 2 });
 });
 
-test("one that is lost while it is in use is not used again, whoever gives it back", async () => {
-  const databaseUrl = await createDatabase();
-  const pool = open(databaseUrl);
+test("a connection that is lost while in use is not used again, even if it is given back as whole", async () => {
+  const { pool, connectionString } = await open();
   const lost = await pool.take();
   const backend = await backendOf(lost);
-  const other = await connect(databaseUrl);
+  const other = await connect(connectionString);
   const failed = once(lost, "error");
   await other.query("select pg_terminate_backend($1)", [backend]);
   await failed;
@@ -123,21 +132,10 @@ test("one that is lost while it is in use is not used again, whoever gives it ba
   expect(losses).toEqual([]);
 });
 
-test("whoever waits gets another when one is given back broken", async () => {
-  const pool = open(await createDatabase(), { max: 1 });
-  const broken = await pool.take();
-  const waiting = pool.take();
-  pool.give(broken, true);
-  const next = await waiting;
-  expect(next).not.toBe(broken);
-  expect(await backendOf(next)).toBeGreaterThan(0);
-  pool.give(next);
-});
-
-test("it is closed when those who use it are through", async () => {
-  const pool = open(await createDatabase(), { max: 1 });
+test("close() waits for the connections in use", async () => {
+  const { pool } = await open({ max: 1 });
   const busy = await pool.take();
-  const running = busy.query("select pg_sleep(0.5)");
+  const running = busy.query("select pg_sleep(0.2)");
   pools.splice(pools.indexOf(pool), 1);
   const closed = pool.close();
   await running;
@@ -146,21 +144,10 @@ test("it is closed when those who use it are through", async () => {
   expect(pool.state).toEqual({ busy: 0, idle: 0, waiting: 0, limit: 1 });
 });
 
-test("one that is given back broken is not used again", async () => {
-  const databaseUrl = await createDatabase();
-  const pool = open(databaseUrl);
-  const broken = await pool.take();
-  const backend = await backendOf(broken);
-  pool.give(broken, true);
-  const next = await pool.take();
-  expect(await backendOf(next)).not.toBe(backend);
-  pool.give(next);
-});
-
 const portOf = (server: Server): number => (server.address() as AddressInfo).port;
 
-/** A way to a database over which nothing comes any more when it is told so, without a word. */
-const openWay = async (databaseUrl: string) => {
+/** A relay to a database that stops relaying without closing anything. */
+const openRelay = async (databaseUrl: string) => {
   const url = new URL(databaseUrl);
   const port = Number(url.port);
   const ends: Socket[] = [];
@@ -172,25 +159,23 @@ const openWay = async (databaseUrl: string) => {
   });
   server.listen(0, "127.0.0.1");
   await once(server, "listening");
+  onTestFinished(() => {
+    for (const end of ends) end.destroy();
+    server.close();
+  });
   url.port = String(portOf(server));
-  return {
-    url: url.href,
-    fallSilent: () => {
-      for (const end of ends) end.unpipe().pause();
-    },
-    close: () => {
-      for (const end of ends) end.destroy();
-      server.close();
-    },
+  const fallSilent = () => {
+    for (const end of ends) end.unpipe().pause();
   };
+  return { url: url.href, fallSilent };
 };
 
-test("one over which no answer comes is cut off, and its statement fails; one that is not in use stays", async () => {
-  const way = await openWay(await createDatabase());
-  const pool = open(way.url, { longestUseMs: 500 });
+test("a statement without an answer fails after longestUseMs; an idle connection stays", async () => {
+  const relay = await openRelay(await createDatabase());
+  const { pool } = await open({ connectionString: relay.url, longestUseMs: 500 });
   const [silent, unused] = [await pool.take(), await pool.take()];
   pool.give(unused);
-  way.fallSilent();
+  relay.fallSilent();
   const startedAt = performance.now();
   await expect(silent.query("select 1")).rejects.toThrow("it does not answer");
   const ms = performance.now() - startedAt;
@@ -200,20 +185,19 @@ test("one over which no answer comes is cut off, and its statement fails; one th
   expect(pool.state).toEqual({ busy: 0, idle: 1, waiting: 0, limit: 2 });
   pool.dropKept();
   expect(pool.state.idle).toBe(0);
-  way.close();
 });
 
-test("what is slow, but not too slow, is not cut off, however often it is used", async () => {
-  const pool = open(await createDatabase(), { longestUseMs: 500 });
-  for (let times = 0; times < 4; times++) {
+test("statements that each take less than longestUseMs are not cut off, however many", async () => {
+  const { pool } = await open({ longestUseMs: 500 });
+  for (let times = 0; times < 3; times++) {
     const client = await pool.take();
-    await client.query("select pg_sleep(0.3)");
+    await client.query("select pg_sleep(0.25)");
     pool.give(client);
   }
   expect(losses).toEqual([]);
 });
 
-test("what takes too long is given up, and what does not is not", async () => {
+test("within() rejects after the given time, and else passes the outcome on", async () => {
   const tooLate = () => new Error("too late");
   const startedAt = performance.now();
   await expect(within(100, sleep(5_000, "late", { ref: false }), tooLate)).rejects.toThrow("too late");
@@ -222,7 +206,7 @@ test("what takes too long is given up, and what does not is not", async () => {
   await expect(within(1_000, Promise.reject(new Error("its own")), tooLate)).rejects.toThrow("its own");
 });
 
-test("what has arrived while the process was busy is not too late", async () => {
+test("within() takes what arrived while the process was busy for in time", async () => {
   const server = createServer().listen(0, "127.0.0.1");
   await once(server, "listening");
   const near = connectTo(portOf(server), "127.0.0.1");

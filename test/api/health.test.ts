@@ -10,17 +10,17 @@ beforeAll(async () => {
 });
 afterAll(() => api?.stop());
 
-test("/health says that the process is alive", async () => {
+test("/health is ok while the process runs", async () => {
   const response = await api.get("/health");
   expect([response.status, await response.json()]).toEqual([200, { status: "ok" }]);
 });
 
-test("/ready says that every chain can be answered for", async () => {
+test("/ready is ready when every chain can be answered for", async () => {
   const response = await api.get("/ready");
   expect([response.status, await response.json()]).toEqual([200, { status: "ready" }]);
 });
 
-test("/status tells the state of every chain, and the version", async () => {
+test("/status gives the state of every chain, and the version", async () => {
   const { version } = JSON.parse(readFileSync(join(import.meta.dirname, "../../package.json"), "utf8"));
   const chain = (chainId: number, name: string) => ({
     chainId,
@@ -56,7 +56,7 @@ test("/status tells the state of every chain, and the version", async () => {
   expect(ethereum?.finalizedBlock).toBeLessThanOrEqual(ethereum?.indexedBlock ?? Number.NaN);
 });
 
-test("/status says which build it is, as its image does", async () => {
+test("/status and the OpenAPI document give the version of the image", async () => {
   const image = { BUILD_VERSION: "1.2.3", BUILD_COMMIT: "0123abc", BUILD_TIME: "2026-01-02T03:04:05Z" };
   const built = await launchSampleApi(image);
   onTestFinished(() => built.stop());
@@ -69,11 +69,11 @@ test("/status says which build it is, as its image does", async () => {
   expect(info.version).toBe("1.2.3");
 });
 
-test("the log has a line of JSON for each request, with its id, and no wallet", async () => {
+test("the log has a line of JSON for each request, with its id and without wallets", async () => {
   const wallet = `0x${"ab".repeat(20)}`;
   await api.get(`/registry/v2/${wallet}`, { headers: { "X-Request-Id": "look-for-me" } });
   await api.get(`/nowhere/${wallet}`);
-  await until("both are logged", async () => /look-for-me.*"unknown"/s.test(api.output()));
+  await until("both are logged", api.output, 60, (output) => /look-for-me.*"unknown"/s.test(output));
   const lines = api
     .output()
     .trim()

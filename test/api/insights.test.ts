@@ -9,7 +9,7 @@ import { createSampleDatabase, FRESH_FOR_A_DAY, NFT, startApi } from "../support
 import { servedSchema } from "../support/index-copy.ts";
 import { connect, createDatabase, until } from "../support/setup.ts";
 
-// Over the sandbox's samples: see sandbox/samples.ts for what was made, changed and revoked.
+// Over the sandbox's samples: sandbox/samples.ts says what was made, changed and revoked.
 
 type Data = {
   readAt: number;
@@ -20,14 +20,14 @@ type Data = {
   contracts: { contract: string; chainId: number; network: string; delegations: number; made: number }[];
 };
 
-/** Samples whose final blocks are summed up, as their indexer does it in time. */
+/** The samples, and what their indexer does when blocks become final. */
 const setUp = async () => {
   const databaseUrl = await createSampleDatabase();
   const client = await connect(databaseUrl);
   const schema = await servedSchema(client);
   const indexer = await IndexerDatabase.connect(databaseUrl);
   onTestFinished(() => indexer.close());
-  /** Takes blocks for final, up to this one. */
+  /** Makes blocks final, up to this one. */
   const finalize = (block: number) =>
     client.query(
       `update ${schema}._ponder_checkpoint
@@ -37,7 +37,7 @@ const setUp = async () => {
   return { databaseUrl, client, finalize, summarise: () => indexer.summarise(schema) };
 };
 
-test("sums and the rest of the log are what the whole log says, however much is summed up", async () => {
+test("summarise(): sums and the rest of the log give the same as the whole log, however much is final", async () => {
   const { client, finalize, summarise } = await setUp();
   await expectRightSums(client);
   for (const block of [0, 5, 6, 15, 1000]) {
@@ -60,7 +60,7 @@ test("sums and the rest of the log are what the whole log says, however much is 
   expect(rows).toEqual([]);
 });
 
-test("tells what was made and revoked, by day, network and type, and for which contracts", async () => {
+test("/insights/data gives totals by day, network and type, the top contracts, and an ETag", async () => {
   const { databaseUrl, finalize, summarise } = await setUp();
   await finalize(10);
   await summarise();
@@ -83,7 +83,6 @@ test("tells what was made and revoked, by day, network and type, and for which c
   expect(data.contracts.length).toBe(4);
   expect(response.headers.get("Cache-Control")).toMatch(/^public, max-age=\d+/);
 
-  // Who has it already is told no more than that.
   const etag = response.headers.get("ETag") ?? "";
   const same = await api.get("/insights/data", { headers: { "If-None-Match": `"other", W/${etag}` } });
   expect([same.status, await same.text(), same.headers.get("ETag")]).toEqual([304, "", etag]);
@@ -91,17 +90,16 @@ test("tells what was made and revoked, by day, network and type, and for which c
   expect((await api.get("/insights/data", { headers: { "If-None-Match": '"other"' } })).status).toBe(200);
 });
 
-test("a crowd of 200 costs one reading, and is not limited", async () => {
+test("200 requests at once are read from the database once, and are not rate limited", async () => {
   const { databaseUrl, client, summarise } = await setUp();
   await summarise();
-  /** How often the sums were scanned, once all who could say so are gone. */
+  /** How often the sums were scanned. Postgres counts it when a connection ends. */
   const scans = async (): Promise<number> => {
-    await until("the API has let go", async () => {
-      const { rows } = await client.query(
-        "select 1 from pg_stat_activity where datname = current_database() and application_name = 'api'",
-      );
-      return rows.length === 0;
-    });
+    const readConnections = async () => {
+      const text = "select query from pg_stat_activity where datname = current_database() and application_name = 'api'";
+      return (await client.query(text)).rows;
+    };
+    await until("the API has closed its connections", readConnections, 60, ({ length }) => length === 0);
     const { rows } = await client.query(
       `select sum(coalesce(seq_scan, 0) + coalesce(idx_scan, 0))::int as scans from pg_stat_user_tables
        where relname in ('daily_summary', 'contract_summary')`,
@@ -121,7 +119,7 @@ test("a crowd of 200 costs one reading, and is not limited", async () => {
   expect(await costOf(200)).toBe(ofOne);
 });
 
-test("503 while there is nothing to tell", async () => {
+test("503 before anything is indexed", async () => {
   const api = await startApi({ databaseUrl: await createDatabase() });
   const response = await api.get("/insights/data");
   expect(response.status).toBe(503);
@@ -129,7 +127,7 @@ test("503 while there is nothing to tell", async () => {
   expect(Number(response.headers.get("Retry-After"))).toBeGreaterThan(0);
 });
 
-test("nobody waits for a second reading: the last is given while it is read anew, and stays if that fails", async () => {
+test("Insights gives the last reading while it reads again, once a minute, and keeps it if that fails", async () => {
   let now = 1_000_000;
   const readings: { resolve: (rows: InsightRows) => void; reject: (error: Error) => void }[] = [];
   const errors: unknown[] = [];
@@ -142,7 +140,7 @@ test("nobody waits for a second reading: the last is given while it is read anew
   const rows: InsightRows = { days: [], weeks: [], contracts: [], summedChains: [] };
   const settle = () => new Promise((resolve) => setImmediate(resolve));
 
-  // The first of a crowd waits, and the others wait with it.
+  // Those that ask before the first reading wait for the same one.
   const crowd = Array.from({ length: 200 }, () => insights.find());
   expect(readings.length).toBe(1);
   readings[0]?.resolve(rows);
@@ -152,7 +150,7 @@ test("nobody waits for a second reading: the last is given while it is read anew
   now += 59_000;
   expect(await insights.find()).toBe(first);
   expect(readings.length).toBe(1);
-  // A minute later it is read anew, once; nobody waits for that.
+  // A minute later it is read again, once, in the background.
   now += 2_000;
   expect(new Set(await Promise.all(Array.from({ length: 200 }, () => insights.find())))).toEqual(new Set([first]));
   expect(readings.length).toBe(2);
@@ -168,7 +166,7 @@ test("nobody waits for a second reading: the last is given while it is read anew
   expect((await insights.find()).body).toContain("Ethereum");
 });
 
-test("without a first reading there is a problem, not a wait", async () => {
+test("Insights throws a problem when its first reading fails", async () => {
   const insights = new Insights(
     () => Promise.reject(new pg.DatabaseError("no", 0, "error")),
     () => {},

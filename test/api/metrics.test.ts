@@ -1,8 +1,6 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { setTimeout as sleep } from "node:timers/promises";
-import pg from "pg";
-import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
+import { afterAll, beforeAll, expect, test } from "vitest";
 import {
   type Api,
   CHECK,
@@ -16,6 +14,7 @@ import {
   VAULT,
 } from "../support/api.ts";
 import { sendHttp } from "../support/http.ts";
+import { servedSchema } from "../support/index-copy.ts";
 import { addKey, misspell, secretOf } from "../support/keys.ts";
 import { parseMetrics, readValue, type Sample, samplesOf } from "../support/metrics.ts";
 import { connect, until } from "../support/setup.ts";
@@ -30,7 +29,7 @@ afterAll(() => api?.stop());
 
 const scrape = async (from = api): Promise<Sample[]> => parseMetrics(await from.metrics());
 
-/** What a route's requests were answered with since then: only what has changed. */
+/** The counts that have grown, by route and status. */
 const changes = (before: readonly Sample[], after: readonly Sample[]) =>
   Object.fromEntries(
     samplesOf(after, "requests_total").flatMap(({ labels, value }) => {
@@ -39,9 +38,13 @@ const changes = (before: readonly Sample[], after: readonly Sample[]) =>
     }),
   );
 
-const seriesOf = (samples: readonly Sample[]) => samples.map(({ name, labels }) => `${name} ${JSON.stringify(labels)}`);
+/** All series but Node's own of its garbage collection, which begin when there is some. */
+const seriesOf = (samples: readonly Sample[]) =>
+  samples
+    .filter(({ name }) => !name.includes("nodejs_gc"))
+    .map(({ name, labels }) => `${name} ${JSON.stringify(labels)}`);
 
-test("every request counts once, by its route and status", async () => {
+test("requests_total counts every request once, by route and status", async () => {
   const before = await scrape();
   for (const path of [...OPERATIONS.v1, ...OPERATIONS.v2]) expect((await api.get(path)).status).toBe(200);
   for (let asked = 0; asked < 5; asked++) await api.get(CHECK);
@@ -72,7 +75,7 @@ test("every request counts once, by its route and status", async () => {
   });
 });
 
-test("other methods count once each, too", async () => {
+test("requests_total counts other methods once each", async () => {
   const before = await scrape();
   await api.get(CHECK, { method: "OPTIONS" });
   await api.get(CHECK, { method: "POST" });
@@ -83,7 +86,7 @@ test("other methods count once each, too", async () => {
   expect(counts).toHaveLength(2);
 });
 
-test("refusals over the limit count too", async () => {
+test("requests_total counts refusals over the rate limit", async () => {
   const limited = await startApi({ databaseUrl, env: { ...FRESH_FOR_A_DAY, RATE_LIMIT_REQUESTS: "2" } });
   const before = await scrape(limited);
   for (let asked = 0; asked < 5; asked++) await limited.get(CHECK);
@@ -93,7 +96,7 @@ test("refusals over the limit count too", async () => {
   });
 });
 
-test("whatever is asked makes no new series", async () => {
+test("no request makes a new series", async () => {
   const before = seriesOf(await scrape());
   for (let number = 0; number < 20; number++) {
     await api.get(`/nothing/${number}`);
@@ -106,7 +109,7 @@ test("whatever is asked makes no new series", async () => {
   expect(new Set(before).size).toBe(before.length);
 });
 
-test("durations: no bucket is smaller than the one before it, the last has all requests, and their sum is in seconds", async () => {
+test("request_duration_seconds: cumulative buckets, the last has all requests, and the sum is in seconds", async () => {
   const before = await scrape();
   const startedAt = performance.now();
   for (let asked = 0; asked < 40; asked++) await api.get(CHECK);
@@ -132,7 +135,10 @@ test("durations: no bucket is smaller than the one before it, the last has all r
   }
 });
 
-test("a slow answer is in the buckets of slow answers, and questions and statements are seen to wait meanwhile", async () => {
+// Where Postgres gets no processor for a second, what waits is refused with a 503.
+test("while answers are slow, questions_waiting and pool_connections show it, then the buckets", {
+  retry: 2,
+}, async () => {
   const own = await createSampleDatabase();
   const slow = await startApi({ databaseUrl: own, env: FRESH_FOR_A_DAY });
   expect((await slow.get(CHECK)).status).toBe(200);
@@ -141,19 +147,14 @@ test("a slow answer is in the buckets of slow answers, and questions and stateme
     readValue(samples, "request_duration_seconds_bucket", { route: "/registry/v2/check/all", le });
   expect(readValue(before, "questions_waiting", { kind: "checks" })).toBe(0);
 
-  const locker = new pg.Client(own);
-  await locker.connect();
-  onTestFinished(() => locker.end());
-  const { rows } = await locker.query("select schema from indexer.shard");
-  await locker.query("begin");
-  await locker.query(`lock table ${rows[0].schema}.delegation_v2 in access exclusive mode`);
+  const locker = await connect(own);
+  await locker.query(`begin; lock table ${await servedSchema(locker)}.delegation_v2 in access exclusive mode`);
+  const lockedAt = performance.now();
   const answers = Promise.all(Array.from({ length: 200 }, () => slow.get(CHECK)));
-  await until(
-    "questions wait",
-    async () => readValue(await scrape(slow), "questions_waiting", { kind: "checks" }) > 32,
-  );
+  const readWaiting = async () => readValue(await scrape(slow), "questions_waiting", { kind: "checks" });
+  await until("questions wait", readWaiting, 60, (waiting) => waiting > 32);
   expect(readValue(await scrape(slow), "pool_connections", { pool: "checks", state: "busy" })).toBeGreaterThan(0);
-  await sleep(150);
+  await until("an answer is slow", () => performance.now() - lockedAt > 150);
   await locker.query("rollback");
   for (const { status } of await answers) expect(status).toBe(200);
 
@@ -168,7 +169,7 @@ test("a slow answer is in the buckets of slow answers, and questions and stateme
   expect(statements(after) - statements(before)).toBeLessThan(held(after) - held(before));
 });
 
-test("batches: one question alone is a statement of one; lists and keys have their own", async () => {
+test("batch_questions: a question alone is a batch of one; checks, lists and keys are counted apart", async () => {
   const database = await connect(databaseUrl);
   const { key } = await addKey(database);
   const sizes = (samples: readonly Sample[], kind: string) => [
@@ -187,15 +188,15 @@ test("batches: one question alone is a statement of one; lists and keys have the
   expect(more("keys"), "looked up once").toEqual([1, 1, 1]);
 });
 
-test("chains: indexed and newest block, and a lag that grows until the chain is not answered for", async () => {
+test("chain metrics: blocks, and a lag that grows until the chain is not answered for", async () => {
   const own = await createSampleDatabase();
   const database = await connect(own);
   const aging = await startApi({ databaseUrl: own });
-  const { rows } = await database.query("select schema from indexer.shard");
+  const schema = await servedSchema(database);
   await database.query("set session_replication_role = replica");
   const age = (seconds: number, chainId: number) =>
     database.query(
-      `update ${rows[0].schema}.indexed_block set timestamp = extract(epoch from now())::bigint - $1 where chain_id = $2`,
+      `update ${schema}.indexed_block set timestamp = extract(epoch from now())::bigint - $1 where chain_id = $2`,
       [seconds, chainId],
     );
   const chain = { chain_id: "1", chain: "Ethereum", shard: "registry" };
@@ -203,11 +204,8 @@ test("chains: indexed and newest block, and a lag that grows until the chain is 
 
   await age(100, 1);
   await age(5, 137);
-  await until(
-    "the lag is told",
-    async () => (await lagOf(chain)) >= 100 && (await lagOf({ chain_id: "137" })) < 60,
-    10,
-  );
+  const readLags = async () => [await lagOf(chain), await lagOf({ chain_id: "137" })] as const;
+  await until("the lags are read", readLags, 10, ([ethereum, polygon]) => ethereum >= 100 && polygon < 60);
   expect(await lagOf(chain)).toBeLessThan(160);
   const healthy = await scrape(aging);
   const { rows: blocks } = await database.query("select chain_id, number from registry.indexed_block order by 1");
@@ -222,22 +220,21 @@ test("chains: indexed and newest block, and a lag that grows until the chain is 
   expect(readValue(healthy, "max_index_lag_seconds")).toBe(600);
 
   await age(700, 1);
-  await until("it is not answered for", async () => readValue(await scrape(aging), "chain_answered", chain) === 0, 10);
+  const readAnswered = async () => readValue(await scrape(aging), "chain_answered", chain);
+  await until("it is not answered for", readAnswered, 10, (answered) => answered === 0);
   expect(await lagOf(chain)).toBeGreaterThanOrEqual(700);
   expect(readValue(await scrape(aging), "chain_answered", { chain_id: "137" })).toBe(1);
 
   await database.query("update indexer.shard set caught_up = false");
-  await until(
-    "nothing can be said of it",
-    async () => samplesOf(await scrape(aging), "chain_lag_seconds").length === 0,
-  );
+  const readLagSamples = async () => samplesOf(await scrape(aging), "chain_lag_seconds");
+  await until("no lag is known", readLagSamples, 60, ({ length }) => length === 0);
   const behind = await scrape(aging);
   expect(samplesOf(behind, "chain_indexed_block")).toEqual([]);
   expect(samplesOf(behind, "chain_answered").map(({ value }) => value)).toEqual([0, 0]);
   expect(readValue(behind, "chain_reached_block", chain)).toBeGreaterThanOrEqual(0);
 });
 
-test("shards: which have started, and which are answered from", async () => {
+test("shard_started and shard_served say which shards have started, and which are answered from", async () => {
   const both = await startApi({
     databaseUrl,
     env: { ...FRESH_FOR_A_DAY, INDEX_SCHEMAS: "registry,base_shard" },
@@ -249,7 +246,7 @@ test("shards: which have started, and which are answered from", async () => {
   }
 });
 
-test("what is running, and how it fares", async () => {
+test("build, memory, event loop and pool limits are reported, all under one prefix", async () => {
   const { version } = JSON.parse(readFileSync(join(import.meta.dirname, "../../package.json"), "utf8"));
   const samples = await scrape();
   expect(readValue(samples, "build_info", { version, node: process.versions.node })).toBe(1);
@@ -260,7 +257,7 @@ test("what is running, and how it fares", async () => {
   for (const { name } of samples) expect(name).toMatch(/^delegation_registry_/);
 });
 
-test("no wallet, contract, key or address is in them", async () => {
+test("no metric holds a wallet, a contract, a key, its name or an IP address", async () => {
   const database = await connect(databaseUrl);
   const { key } = await addKey(database, "A name of a key");
   for (const sent of [key, misspell(key)]) {
@@ -275,7 +272,7 @@ test("no wallet, contract, key or address is in them", async () => {
   }
 });
 
-test("the place of the metrics answers GET and HEAD of /metrics, and nothing else", async () => {
+test("the metrics port answers GET and HEAD of /metrics, and nothing else", async () => {
   const ask = (method: string, path: string) => sendHttp(api.metricsPort, { method, path });
   const got = await ask("GET", "/metrics");
   expect(got.status).toBe(200);
@@ -287,7 +284,7 @@ test("the place of the metrics answers GET and HEAD of /metrics, and nothing els
   expect((await ask("GET", "/health")).status).toBe(404);
 });
 
-test("they are told quickly, and by a process that answers requests meanwhile", async () => {
+test("a scrape takes less than 100 ms, and requests are answered meanwhile", async () => {
   await scrape();
   const startedAt = performance.now();
   const [texts, answer] = await Promise.all([

@@ -23,7 +23,7 @@ test("docs/openapi.json is what the service serves; `npm run openapi` writes it"
   expect(JSON.parse(readFileSync(COMMITTED, "utf8"))).toEqual(served);
 });
 
-test("it is an OpenAPI 3.1 document", async () => {
+test("the document is valid OpenAPI 3.1", async () => {
   expect(served.openapi).toMatch(/^3\.1\.\d+$/);
   const { valid, errors } = await new Validator().validate({ ...served });
   expect(errors).toBeUndefined();
@@ -53,7 +53,7 @@ const EXTRAS: Record<string, string[]> = {
   "/registry/v2/check/erc1155": ["numbers"],
 };
 
-test("it has the ten operations of the contract, each with its parameters, and no others", () => {
+test("the document has the ten operations of the contract, with their parameters, and no others", () => {
   const described = operations().map(([path, { get, ...methods }]) => {
     expect(methods, `${path} has other methods than GET`).toEqual({});
     const { parameters = [] } = get;
@@ -71,7 +71,7 @@ test("it has the ten operations of the contract, each with its parameters, and n
   expect(Object.fromEntries(described)).toEqual(Object.fromEntries(expected));
 });
 
-test("every answer of the registry carries the freshness headers, and a refusal says when to ask again", () => {
+test("every operation documents its freshness headers, and the Retry-After of a 503", () => {
   for (const [path, { get }] of operations()) {
     const { headers } = get.responses[200] ?? {};
     for (const name of ["X-Indexed-Block", "X-Indexed-Block-Timestamp", "X-Finalized-Block"]) {
@@ -82,7 +82,7 @@ test("every answer of the registry carries the freshness headers, and a refusal 
   }
 });
 
-test("operations have ids of their own", () => {
+test("every operation has its own id", () => {
   const ids = Object.values(served.paths).map(({ get }) => get.operationId);
   expect(new Set(ids).size).toBe(ids.length);
 });

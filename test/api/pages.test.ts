@@ -18,7 +18,7 @@ afterAll(() => api?.stop());
 
 const get = (path: string, headers: Record<string, string> = {}, method = "GET") => api.get(path, { headers, method });
 
-test("a page and all that it loads allow nothing from elsewhere, and are in no frame", async () => {
+test("pages and assets forbid other origins and frames, and do not count against the rate limit", async () => {
   expect(assets.length).toBeGreaterThan(pages.length);
   for (const path of [...pages, ...assets]) {
     const { status, headers } = await get(path);
@@ -32,13 +32,13 @@ test("a page and all that it loads allow nothing from elsewhere, and are in no f
   }
 });
 
-test("nothing that stands in a page would have to be allowed to run there", async () => {
+test("pages have no inline script, style or handler", async () => {
   for (const path of pages) {
     expect(await (await get(path)).text()).not.toMatch(/<style|<script(?! type="module" src=| src=)| style="| on\w+="/);
   }
 });
 
-test("what a page loads is kept for good under a name of its own; the page is asked about each time", async () => {
+test("assets are cached for a year under hashed names, and pages are revalidated each time", async () => {
   for (const path of assets) {
     expect(path).toMatch(/-[A-Z\d]{8}\.(js|css|svg)$/);
     expect((await get(path)).headers.get("Cache-Control")).toBe("public, max-age=31536000, immutable");
@@ -63,7 +63,7 @@ test.each([
   ["br;q=0, gzip;q=0.5", "gzip"],
   ["identity", null],
   ["br;q=0.0,gzip;q=0", null],
-])("to whom takes %s the same is sent as %s, with a tag of its own", async (accepted, encoding) => {
+])("Accept-Encoding %s gets the same content as %s, with its own ETag", async (accepted, encoding) => {
   for (const path of ["/", ...assets.slice(0, 2)]) {
     const plain = await get(path, { "Accept-Encoding": "identity" });
     const sent = await get(path, { "Accept-Encoding": accepted });
@@ -78,7 +78,7 @@ test.each([
   }
 });
 
-test("whoever has it already is told so, and HEAD is answered without it", async () => {
+test("If-None-Match with a matching ETag gets 304, and HEAD no body", async () => {
   for (const path of ["/", "/docs", ...assets.slice(0, 1)]) {
     const { headers } = await get(path);
     const tag = headers.get("ETag") ?? "";
@@ -91,7 +91,7 @@ test("whoever has it already is told so, and HEAD is answered without it", async
   }
 });
 
-test("a file of another version is a 404", async () => {
+test("an asset of another version is a 404", async () => {
   const response = await get("/assets/explorer-AAAAAAAA.js");
   expect([response.status, response.headers.get("Content-Type")]).toEqual([404, "application/problem+json"]);
 });

@@ -7,7 +7,7 @@ import { type Api, CHECK, createSampleDatabase, FRESH_FOR_A_DAY, launchApi } fro
 
 const LIMIT = 5;
 
-/** Addresses of this machine that stand for others: on Linux, all of 127.0.0.0/8 is its own. */
+/** On Linux, all of 127.0.0.0/8 is this machine: its addresses stand for clients and proxies. */
 const EDGE = "127.0.1.1";
 const INNER = "127.0.1.2";
 const HAS_LOOPBACK_NETWORK = process.platform === "linux";
@@ -29,10 +29,7 @@ const launch = async (trustProxy: string, env: NodeJS.ProcessEnv = {}): Promise<
   return api;
 };
 
-/**
- * A reverse proxy that does as nginx does with $proxy_add_x_forwarded_for.
- * @param from - where its own requests come from
- */
+/** A reverse proxy that sends its requests from an address, and appends to the header like nginx. */
 const startProxy = async (upstreamPort: number, from: string): Promise<number> => {
   const server: Server = createServer((incoming, outgoing) => {
     const before = incoming.headers["x-forwarded-for"];
@@ -68,7 +65,7 @@ const startProxy = async (upstreamPort: number, from: string): Promise<number> =
 
 type Asked = { port: number; host?: string; from?: string | undefined; forged?: string | string[] | undefined };
 
-/** How many requests are left to whoever asks this way; null if none was. */
+/** Sends a request. @returns how many remain for its client; null for a 429 */
 const ask = async ({ port, host = "127.0.0.1", from, forged }: Asked): Promise<number | null> => {
   const answer = await new Promise<IncomingMessage>((resolve, reject) => {
     const sent = request(
@@ -95,33 +92,40 @@ const ask = async ({ port, host = "127.0.0.1", from, forged }: Asked): Promise<n
   return Number(remaining);
 };
 
-/** What is left to a client that has asked this often before. */
+/** How many remain for a client that sent this many requests before. */
 const leftAfter = (requests: number) => (requests < LIMIT ? LIMIT - 1 - requests : null);
 
 let addresses = 0;
-/** An address that nobody has asked from. */
+/** An address that has not asked before. */
 const newAddress = () => `127.0.${2 + (addresses >> 7)}.${1 + (addresses++ & 127)}`;
 
-/** Entries that a client may make up. */
+/** Headers that a client may send. */
 const FORGED: Record<string, (index: number) => string | string[]> = {
   "another address each time": (index) => `203.0.113.${index}`,
   "several addresses": (index) => `203.0.113.${index}, 198.51.100.${index}, 192.0.2.${index}`,
   "an IPv6 address": (index) => `2001:db8:${index}::1`,
   "several headers": (index) => [`203.0.113.${index}`, `198.51.100.${index}`],
-  "the name of a proxy": (index) => `203.0.113.${index}, 127.0.0.1, ${EDGE}, ${INNER}`,
+  "addresses of the proxies": (index) => `203.0.113.${index}, 127.0.0.1, ${EDGE}, ${INNER}`,
   "a comma at the end": (index) => `203.0.113.${index},`,
   garbage: (index) => `unknown-${index}, [, "`,
 };
 
-/** That somebody is counted as one client, whatever is made up. */
+/** Expects one budget, whatever header is sent. */
 const expectOneClient = async (asked: Asked, forge: (index: number) => string | string[]) => {
   for (let index = 0; index < LIMIT + 3; index++) {
     expect(await ask({ ...asked, forged: forge(index) })).toBe(leftAfter(index));
   }
-  expect(await ask(asked), "without it, it is the same client").toBeNull();
+  expect(await ask(asked), "without the header").toBeNull();
 };
 
-/** That two clients who ask in turns do not use up each other's requests. */
+/** Expects one budget for all clients behind a proxy. */
+const expectOneProxy = async (asked: Asked) => {
+  for (let index = 0; index < LIMIT + 1; index++) {
+    expect(await ask({ ...asked, from: newAddress(), forged: `203.0.113.${index}` })).toBe(leftAfter(index));
+  }
+};
+
+/** Expects two budgets. */
 const expectTwoClients = async (one: Asked, other: Asked) => {
   for (let index = 0; index < LIMIT + 1; index++) {
     expect(await ask(one)).toBe(leftAfter(index));
@@ -129,39 +133,36 @@ const expectTwoClients = async (one: Asked, other: Asked) => {
   }
 };
 
-describe.skipIf(!HAS_LOOPBACK_NETWORK)("TRUST_PROXY=off: the peer is the client", () => {
+describe.skipIf(!HAS_LOOPBACK_NETWORK)("with TRUST_PROXY=off", () => {
   let port: number;
   beforeAll(async () => {
     ({ port } = await launch("off"));
   });
 
-  test("each address has a budget of its own", async () => {
+  test("each peer address has its own budget", async () => {
     await expectTwoClients({ port, from: newAddress() }, { port, from: newAddress() });
   });
 
-  test.each(Object.entries(FORGED))("X-Forwarded-For never helps: %s", async (_, forge) => {
+  test.for(Object.entries(FORGED))("a forged X-Forwarded-For is ignored: %s", async ([, forge]) => {
     await expectOneClient({ port, from: newAddress() }, forge);
   });
 
-  test("not even from this machine", async () => {
+  test("a forged X-Forwarded-For is ignored from this machine", async () => {
     await expectOneClient({ port, from: "127.0.0.1" }, (index) => `203.0.113.${index}`);
   });
 
-  test("a forged header does not use up another's requests either", async () => {
+  test("a forged X-Forwarded-For does not use up the budget of another address", async () => {
     const [from, other] = [newAddress(), newAddress()];
     for (let index = 0; index < LIMIT + 1; index++) await ask({ port, from, forged: other });
     expect(await ask({ port, from: other })).toBe(leftAfter(0));
   });
 
-  test("behind a proxy, all clients are one: it has to be listed", async () => {
-    const proxy = await startProxy(port, newAddress());
-    for (let index = 0; index < LIMIT + 1; index++) {
-      expect(await ask({ port: proxy, from: newAddress() })).toBe(leftAfter(index));
-    }
+  test("all clients behind a proxy share one budget", async () => {
+    await expectOneProxy({ port: await startProxy(port, newAddress()) });
   });
 });
 
-describe.skipIf(!HAS_LOOPBACK_NETWORK)("TRUST_PROXY=127.0.0.1, with one proxy there", () => {
+describe.skipIf(!HAS_LOOPBACK_NETWORK)("with TRUST_PROXY=127.0.0.1, the address of one proxy,", () => {
   let port: number;
   let proxy: number;
   beforeAll(async () => {
@@ -169,32 +170,29 @@ describe.skipIf(!HAS_LOOPBACK_NETWORK)("TRUST_PROXY=127.0.0.1, with one proxy th
     proxy = await startProxy(port, "127.0.0.1");
   });
 
-  test("clients behind it have budgets of their own", async () => {
+  test("each client behind the proxy has its own budget", async () => {
     await expectTwoClients({ port: proxy, from: newAddress() }, { port: proxy, from: newAddress() });
   });
 
-  test("a client is the same behind it and without it", async () => {
+  test("a client has one budget behind the proxy and without it", async () => {
     const from = newAddress();
     for (let index = 0; index < LIMIT; index++) expect(await ask({ port: proxy, from })).toBe(leftAfter(index));
     expect(await ask({ port, from })).toBeNull();
   });
 
-  test.each(Object.entries(FORGED))("what a client behind it makes up never helps: %s", async (_, forge) => {
-    await expectOneClient({ port: proxy, from: newAddress() }, forge);
+  test.for(Object.entries(FORGED))(
+    "a forged X-Forwarded-For is ignored, behind the proxy or not: %s",
+    async ([, forge]) => {
+      await expectOneClient({ port: proxy, from: newAddress() }, forge);
+      await expectOneClient({ port, from: newAddress() }, forge);
+    },
+  );
+
+  test("all clients behind another proxy share one budget", async () => {
+    await expectOneProxy({ port: await startProxy(port, newAddress()) });
   });
 
-  test.each(Object.entries(FORGED))("nor what somebody says who is not the proxy: %s", async (_, forge) => {
-    await expectOneClient({ port, from: newAddress() }, forge);
-  });
-
-  test("a proxy that is not listed is one client", async () => {
-    const unlisted = await startProxy(port, newAddress());
-    for (let index = 0; index < LIMIT + 1; index++) {
-      expect(await ask({ port: unlisted, from: newAddress() })).toBe(leftAfter(index));
-    }
-  });
-
-  test("IPv6 clients behind it are counted by /56, and IPv4 in IPv6 as IPv4", async () => {
+  test("IPv6 clients are counted by /56, and IPv4-mapped IPv6 as IPv4", async () => {
     const asProxy = (forged: string) => ask({ port, from: "127.0.0.1", forged });
     expect(await asProxy("2001:db8:1:100::1")).toBe(leftAfter(0));
     expect(await asProxy("2001:DB8:1:1ff:ffff::9")).toBe(leftAfter(1));
@@ -207,7 +205,7 @@ describe.skipIf(!HAS_LOOPBACK_NETWORK)("TRUST_PROXY=127.0.0.1, with one proxy th
   });
 });
 
-describe.skipIf(!HAS_LOOPBACK_NETWORK)("TRUST_PROXY lists a chain of two proxies", () => {
+describe.skipIf(!HAS_LOOPBACK_NETWORK)("with a chain of two proxies in TRUST_PROXY", () => {
   let port: number;
   let inner: number;
   let edge: number;
@@ -217,27 +215,25 @@ describe.skipIf(!HAS_LOOPBACK_NETWORK)("TRUST_PROXY lists a chain of two proxies
     edge = await startProxy(inner, EDGE);
   });
 
-  test("clients behind both have budgets of their own", async () => {
+  test("each client behind both has its own budget", async () => {
     await expectTwoClients({ port: edge, from: newAddress() }, { port: edge, from: newAddress() });
   });
 
-  test("a client is the same behind both, behind one, and without any", async () => {
+  test("a client has one budget behind both, behind one, and without any", async () => {
     const from = newAddress();
     for (const [index, asked] of [edge, inner, port].entries()) {
       expect(await ask({ port: asked, from })).toBe(leftAfter(index));
     }
   });
 
-  test.each(Object.entries(FORGED))("what a client behind both makes up never helps: %s", async (_, forge) => {
+  test.for(Object.entries(FORGED))("a forged X-Forwarded-For is ignored: %s", async ([, forge]) => {
     await expectOneClient({ port: edge, from: newAddress() }, forge);
   });
 
-  test("where only one of them is listed, the other is the client", async () => {
+  test("all clients share one budget if only the inner proxy is listed", async () => {
     const { port } = await launch(INNER);
-    const edge = await startProxy(await startProxy(port, INNER), EDGE);
-    for (let index = 0; index < LIMIT + 1; index++) {
-      expect(await ask({ port: edge, from: newAddress(), forged: `203.0.113.${index}` })).toBe(leftAfter(index));
-    }
+    const unlisted = await startProxy(await startProxy(port, INNER), EDGE);
+    await expectOneProxy({ port: unlisted });
   });
 });
 
@@ -248,32 +244,32 @@ describe("over IPv6", () => {
   let trusting: number;
   beforeAll(async () => {
     if (!HAS_IPV6) return;
-    // Here IPv4 peers come as ::ffff:127.0.0.1.
+    // On ::, IPv4 peers appear as ::ffff:127.0.0.1.
     ({ port } = await launch("off", { HOST: "::" }));
     ({ port: trusting } = await launch("::1, 127.0.0.1", { HOST: "::" }));
   });
 
-  test("the peer is the client, and X-Forwarded-For never helps", async () => {
+  test("a forged X-Forwarded-For is ignored", async () => {
     await expectOneClient({ port, host: "::1" }, (index) => `203.0.113.${index}`);
   });
 
-  test("behind a listed IPv6 proxy, clients have budgets of their own", async () => {
+  test("each client behind a trusted IPv6 proxy has its own budget", async () => {
     const asProxy = (forged: string): Asked => ({ port: trusting, host: "::1", forged });
     await expectTwoClients(asProxy("198.51.100.1"), asProxy("198.51.100.2"));
     await expectTwoClients(asProxy("2001:db8:1:100::1"), asProxy("2001:db8:1:200::1"));
     await expectOneClient(asProxy("198.51.100.3"), (index) => `203.0.113.${index}, 198.51.100.3`);
   });
 
-  test.skipIf(!HAS_LOOPBACK_NETWORK)("IPv4 peers are the clients that they are over IPv4, each its own", async () => {
+  test.skipIf(!HAS_LOOPBACK_NETWORK)("an IPv4 peer has one budget, however a proxy spells its address", async () => {
     const [from, other] = [newAddress(), newAddress()];
     await expectTwoClients({ port: trusting, from }, { port: trusting, from: other });
     for (const claim of [from, `::ffff:${from}`, `${from}:443`]) {
       expect(await ask({ port: trusting, host: "::1", forged: claim })).toBeNull();
-      expect(await ask({ port: trusting, from: "127.0.0.1", forged: claim }), "as an IPv4 proxy says").toBeNull();
+      expect(await ask({ port: trusting, from: "127.0.0.1", forged: claim }), "from an IPv4 proxy").toBeNull();
     }
   });
 
-  test.skipIf(!HAS_LOOPBACK_NETWORK)("what IPv4 peers make up never helps", async () => {
+  test.skipIf(!HAS_LOOPBACK_NETWORK)("a forged X-Forwarded-For of an IPv4 peer is ignored", async () => {
     await expectOneClient({ port, from: newAddress() }, (index) => `203.0.113.${index}`);
     await expectOneClient({ port: trusting, from: newAddress() }, (index) => `203.0.113.${index}, 127.0.0.1`);
   });

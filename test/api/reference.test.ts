@@ -39,7 +39,7 @@ const sectionOf = (id: string) => {
   return start === -1 ? "" : page.slice(start, page.indexOf("</article>", start));
 };
 
-test("a browser loads nothing from another origin, and the policy stops nothing that the page needs", () => {
+test("the page loads only its own assets, and has nothing inline", () => {
   expect(loadedUrls()).toHaveLength(4);
   for (const url of loadedUrls()) expect(url).toMatch(/^\/assets\/[\w.-]+$/);
   expect(style).not.toMatch(/url\(|@import/);
@@ -48,7 +48,7 @@ test("a browser loads nothing from another origin, and the policy stops nothing 
   expect(page).not.toMatch(/<style|<script(?! type="module" src=| src=)| style="| on\w+="/);
 });
 
-test("every operation has a section with its parameters, responses, an example, and a form filled in with examples", () => {
+test("every operation has a section with parameters, responses, an example and a filled-in form", () => {
   expect(operations().length).toBeGreaterThan(10);
   for (const { path, get } of operations()) {
     const section = sectionOf(get.operationId ?? "");
@@ -66,14 +66,14 @@ test("every operation has a section with its parameters, responses, an example, 
   }
 });
 
-test("every kind of problem is explained", () => {
+test("every kind of problem has a section", () => {
   for (const [name, { title }] of Object.entries(PROBLEMS)) {
     expect(page).toContain(`<section class="problem" id="problem-${name}"`);
     expect(page).toContain(`<a href="#problem-${name}">${title}</a></h3>`);
   }
 });
 
-test("the type of a problem leads to its explanation", async () => {
+test("the type of a problem links to its section", async () => {
   const responses = await Promise.all([
     api.get("/registry/v2/check/all"),
     api.get(`${CHECK}&chainId=5`),
@@ -92,7 +92,7 @@ test("the type of a problem leads to its explanation", async () => {
   }
 });
 
-test("every link and label within the page leads to one place", () => {
+test("every link and label within the page has exactly one target", () => {
   const ids = valuesOf("id");
   expect(new Set(ids).size).toBe(ids.length);
   const targets = [
@@ -103,11 +103,11 @@ test("every link and label within the page leads to one place", () => {
   for (const id of targets) expect(ids).toContain(id);
 });
 
-test("an answer is shown as the text that came: nothing is parsed into JavaScript's numbers", () => {
+test("the script shows answers as text, and parses no numbers", () => {
   expect(script).not.toMatch(/JSON\.|\.json\(|eval\(|innerHTML/);
 });
 
-test("renderReference() escapes all that the document says", () => {
+test("renderReference() escapes every string of the document", () => {
   const evil = `"'><script>alert(1)</script>&`;
   const spoil = (value: unknown, key = ""): unknown => {
     if (typeof value === "string") return ["$ref", "in", "type"].includes(key) ? value : `${value}${evil}`;

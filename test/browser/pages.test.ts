@@ -1,45 +1,186 @@
 import { expect, test } from "vitest";
 import { PAGES } from "../../web/pages.ts";
-import { DESKTOP, describeInBrowser, expectAccessible, PHONE } from "../support/browser.ts";
+import { COIN, FRIEND, GUEST, HOT, NFT, VAULT } from "../support/api.ts";
+import {
+  describeInBrowser,
+  expectAccessible,
+  expectSampleInsights,
+  focused,
+  heading,
+  makeKey,
+  PHONE,
+  rowsOf,
+  signIn,
+  textOf,
+  walletPath,
+} from "../support/browser.ts";
+import { createBrowserWallet } from "../support/browser-wallet.ts";
+import { until } from "../support/setup.ts";
 
-// What holds for every page in the table.
+// The main use of every page. All others: test/slow/browser/.
 
-describeInBrowser("every page", (open) => {
-  for (const { path, title, links } of PAGES) {
-    test.for([
-      ["light", PHONE],
-      ["dark", DESKTOP],
-    ] as const)(`${path} can be used by everybody, %s`, async ([colorScheme, viewport]) => {
-      const page = await open(path, { colorScheme, viewport });
-      expect(await page.title()).toContain(title);
-      await page.locator("main h1").waitFor();
-      await expectAccessible(page);
-      const root = "document.documentElement";
-      expect(await page.evaluate(`${root}.scrollWidth - ${root}.clientWidth`), "scrolls sideways").toBe(0);
-    });
+const NOBODY = "0x0000000000000000000000000000000000000123";
+const BLOCK_EXPLORER = "https://etherscan.io";
 
-    test(`${path} is in the navigation of every page`, async () => {
-      for (const other of PAGES) {
-        const page = await open(other.path);
-        for (const { label, href } of links) {
-          const link = page.getByRole("navigation", { name: "Pages" }).getByRole("link", { name: label, exact: true });
-          expect(await link.getAttribute("href")).toBe(href);
-        }
+const CHECKS = [
+  ["v2", "Whole wallet", "all", { to: HOT, from: VAULT }],
+  ["v2", "Contract", "contract", { to: FRIEND, from: VAULT, contract: NFT }],
+  ["v2", "ERC-721 token", "erc721", { to: GUEST, from: VAULT, contract: NFT, tokenId: "8520" }],
+  ["v2", "ERC-1155 amount", "erc1155", { to: GUEST, from: VAULT, contract: NFT, tokenId: "7", rights: "airdrop" }],
+  ["v2", "ERC-20 amount", "erc20", { to: GUEST, from: VAULT, contract: COIN }],
+  ["v1", "Whole wallet", "all", { to: HOT, from: VAULT }],
+  ["v1", "Contract", "contract", { to: FRIEND, from: VAULT, contract: NFT }],
+  ["v1", "Token", "token", { to: GUEST, from: VAULT, contract: NFT, tokenId: "8520" }],
+] as const;
+
+describeInBrowser("in a browser", (open, site) => {
+  test.for(PAGES)("$path is accessible on a phone, and links to every page", async ({ path, title }) => {
+    const page = await open(path, { viewport: PHONE });
+    expect(await page.title()).toContain(title);
+    await page.locator("main h1").waitFor();
+    await expectAccessible(page);
+    const navigation = page.getByRole("navigation", { name: "Pages" });
+    for (const { links } of PAGES) {
+      for (const { label, href } of links) {
+        const link = navigation.getByRole("link", { name: label, exact: true });
+        expect(await link.getAttribute("href")).toBe(href);
       }
-    });
-  }
+    }
+  });
 
-  test("the theme is the system's, until somebody chooses another; that stays", async () => {
-    const page = await open("/", { colorScheme: "dark" });
-    const background = () => page.evaluate("getComputedStyle(document.body).backgroundColor");
-    const dark = await background();
-    const toggle = page.getByRole("button", { name: "Dark theme" });
-    expect(await toggle.getAttribute("aria-pressed")).toBe("true");
-    await toggle.click();
-    expect(await toggle.getAttribute("aria-pressed")).toBe("false");
-    const light = await background();
-    expect(light).not.toBe(dark);
-    await page.goto("/docs");
-    expect(await background()).toBe(light);
+  test("the explorer shows what a wallet delegates: to which wallet, what, with which rights, since when", async () => {
+    const page = await open(walletPath(VAULT, "out"));
+    const rows = await rowsOf(page);
+    const count = (...texts: string[]) => rows.filter((row) => texts.every((text) => row.includes(text))).length;
+    for (const texts of [
+      [HOT, "Whole wallet", "All rights", "v2"],
+      [HOT, "Whole wallet", "All rights", "v1"],
+      [FRIEND, "Whole wallet", "Right “airdrop” only"],
+      [FRIEND, "Contract", NFT, "v2"],
+      [GUEST, "Token", "#8520", NFT, "v2"],
+      [GUEST, "ERC-20 amount", "250,000", COIN],
+      [GUEST, "ERC-1155 amount", "5 ×", "#7", "airdrop"],
+    ]) {
+      expect(count(...texts), texts.join()).toBe(1);
+    }
+    for (const text of rows) {
+      expect(text).toMatch(/(second|minute|hour)s? ago|now/);
+      expect(text).toMatch(/\d{1,2} \w{3} \d{4}, \d\d:\d\d UTC/);
+    }
+    expect(await textOf(page.locator(".list-end"))).toBe(`${rows.length} delegations`);
+    expect(await textOf(page.locator(".freshness"))).toMatch(/^As of block [\d,]+, (now|\d+ \w+ ago)$/);
+    const links = await page.locator(`main a[href^="${BLOCK_EXPLORER}/"]`).evaluateAll((all) => all.map(String));
+    expect(links).toContain(`${BLOCK_EXPLORER}/address/${NFT}`);
+    expect(links.filter((link) => /\/tx\/0x[0-9a-f]{64}$/.test(link))).toHaveLength(rows.length);
+    await expectAccessible(page);
+  });
+
+  test("the explorer shows which wallets trust a wallet, each with a link to its own view", async () => {
+    const page = await open(walletPath(HOT, "in"));
+    const rows = await rowsOf(page);
+    expect(rows.filter((row) => row.includes(VAULT))).toHaveLength(2);
+    // Exact, however large.
+    expect(rows.join()).toContain((2n ** 200n).toLocaleString("en"));
+    await page.locator(".rows").getByRole("link", { name: VAULT }).first().click();
+    await page.getByRole("link", { name: "Outgoing", exact: true, includeHidden: false }).waitFor();
+    expect(new URL(page.url()).search).toBe(walletPath(VAULT, "out").slice(1));
+    expect((await rowsOf(page)).some((row) => row.includes(HOT))).toBe(true);
+  });
+
+  test("the explorer's checks answer as the API does, and name the delegation that grants it", async () => {
+    const page = await open("/?view=check");
+    const verdict = page.locator(".verdict");
+    const readVerdict = async () => {
+      await verdict.locator(".freshness").waitFor();
+      return textOf(verdict.getByRole("heading").first());
+    };
+    for (const [registry, label, type, fields] of CHECKS) {
+      await page.goto("/?view=check");
+      const form = page.getByRole("form", { name: "Check" });
+      await form.getByText(registry, { exact: true }).click();
+      await form.getByText(label, { exact: true }).click();
+      for (const [name, value] of Object.entries(fields)) await form.locator(`#${name}`).fill(value);
+      await form.getByRole("button", { name: "Check" }).click();
+      const shown = await readVerdict();
+      const request = (await textOf(verdict.locator("code"))).replace(/\s/g, "");
+      expect(request).toContain(`/registry/${registry}/check/${type}?`);
+      const answer = await (await fetch(request)).text();
+      expect(answer, request).not.toBe("false");
+      expect(shown.replaceAll(",", ""), request).toBe(answer === "true" ? "Yes" : answer);
+      expect(await rowsOf(page, ".grants > li"), request).toHaveLength(1);
+
+      await page.goto(page.url().replace(fields.from, NOBODY));
+      expect(await readVerdict(), request).toMatch(/^(No|0)$/);
+      expect(await textOf(verdict)).toContain(`No active delegation between the two in the ${registry} registry`);
+    }
+  });
+
+  test("the developer page: a wallet signs in, makes a key, uses it, sees its use, and revokes it", async () => {
+    const ask = (key: string) => fetch(`${site.url}/registry/v2/${HOT}`, { headers: { "X-API-KEY": key } });
+    const wallet = createBrowserWallet({ chainId: 31337 });
+    const page = await open("/developers", { ...wallet, permissions: ["clipboard-read", "clipboard-write"] });
+    await signIn(page);
+    expect(wallet.signed).toEqual([expect.stringContaining(`${new URL(site.url).host} wants you to sign in`)]);
+    await page.getByText("No keys yet").waitFor();
+
+    const key = await makeKey(page, "Example app");
+    expect(key).toMatch(/^delreg_[0-9A-Za-z]{38}$/);
+    const made = page.getByRole("region", { name: "The key for “Example app”" });
+    await until(
+      "focus is on the key",
+      () => focused(page),
+      10,
+      (id) => id === "made-key",
+    );
+    await made.getByRole("button", { name: /^Copy key/ }).click();
+    expect(await page.evaluate("navigator.clipboard.readText()")).toBe(key);
+
+    const [, curl = "", fetched = ""] = await made.locator("pre").allInnerTexts();
+    expect(curl).toBe(`curl -H "X-API-KEY: ${key}" "${site.url}/registry/v2/${wallet.account.address}"`);
+    expect(await page.evaluate(`(async () => { ${fetched}; return response.status })()`)).toBe(200);
+    expect((await ask(key)).status).toBe(200);
+
+    await made.getByRole("button", { name: "I have stored it" }).click();
+    expect(await page.content()).not.toContain(key);
+    const readUse = async () => {
+      await page.reload();
+      const row = page.getByRole("listitem").filter({ hasText: "Example app" });
+      await row.waitFor();
+      return row.getByRole("img").getAttribute("aria-label");
+    };
+    await until("two uses are shown", readUse, 30, (label) => /^2 requests in the last 30 days/.test(label ?? ""));
+
+    const revoke = page.getByRole("button", { name: "Revoke Example app" });
+    const dialog = page.getByRole("dialog");
+    await revoke.click();
+    await dialog.getByRole("button", { name: "Keep it" }).click();
+    expect((await ask(key)).status).toBe(200);
+    await revoke.click();
+    await dialog.getByRole("button", { name: "Revoke key" }).click();
+    await page.getByText("No keys yet").waitFor();
+    expect((await ask(key)).status).toBe(401);
+    await page.getByText("1 revoked key").click();
+    await page.getByText("revoked today").waitFor();
+
+    await page.getByRole("button", { name: "Sign out" }).click();
+    await heading(page, "Sign in with your wallet").waitFor();
+    await page.reload();
+    await heading(page, "Sign in with your wallet").waitFor();
+  });
+
+  test("the insights page draws the activity, with the numbers in tables", async () => {
+    await expectSampleInsights(await open("/insights", { colorScheme: "dark" }));
+  });
+
+  test("the reference sends the request of a form, and shows the response and its headers", async () => {
+    const page = await open("/docs#v2CheckAll");
+    const form = page.locator("#v2CheckAll form");
+    expect(await form.locator('[name="to"]').inputValue()).toBe(HOT);
+    expect(await form.locator('[name="from"]').inputValue()).toBe(VAULT);
+    await form.getByRole("button", { name: "Send request" }).click();
+    const result = form.locator(".result");
+    await result.getByText("200 OK").waitFor();
+    expect(await result.getByRole("group", { name: "Answer" }).allInnerTexts()).toEqual(["true"]);
+    await result.getByText("X-Indexed-Block", { exact: true }).waitFor();
   });
 });

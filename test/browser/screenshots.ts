@@ -23,7 +23,7 @@ const views = PAGES.flatMap(({ name, path }) => Object.entries(VIEWS[name] ?? { 
 await mkdir(IMAGES, { recursive: true });
 const dev = await launchDev(sandboxFolder("screenshots"));
 try {
-  await dev.untilReady(120);
+  await dev.untilReady();
   const browser = await launchBrowser();
   for (const colorScheme of ["light", "dark"] as const) {
     for (const [device, viewport] of Object.entries({ desktop: DESKTOP, phone: PHONE })) {

@@ -2,11 +2,11 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import pg from "pg";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { type Dev, launchDev, sandboxFolder } from "../support/dev.ts";
+import { createSampleDatabase } from "../support/api.ts";
+import { servedSchema } from "../support/index-copy.ts";
 import { printTable } from "../support/print-table.ts";
-import { untilAnalytics } from "../support/setup.ts";
 
-// docs/analytics.md says what `npm run dev` answers, and names every view, column and function as the database does.
+// docs/analytics.md shows what `npm run dev` answers: the samples of the sandbox, just indexed.
 
 const DOCUMENT = join(import.meta.dirname, "../../docs/analytics.md");
 const text = readFileSync(DOCUMENT, "utf8");
@@ -14,26 +14,20 @@ const examples = [...text.matchAll(/^```sql\n((?:(?!```)[\s\S])*)```\n\n```text\
   ([, query = "", output = ""]) => ({ title: query.split("\n")[0] ?? "", query, output }),
 );
 
-let dev: Dev;
 let client: pg.Client;
 beforeAll(async () => {
-  dev = await launchDev(sandboxFolder("analytics"));
-  await dev.untilReady(110);
-  client = new pg.Client(dev.databaseUrl());
+  client = new pg.Client(await createSampleDatabase());
   await client.connect();
-  await untilAnalytics(client);
+  await client.query("set session_replication_role = replica");
+  await client.query(`update ${await servedSchema(client)}.indexed_block set timestamp = extract(epoch from now())`);
 });
-afterAll(async () => {
-  await client?.end();
-  await dev?.stop();
-});
+afterAll(() => client?.end());
 
-test("docs/analytics.md has ten queries", () => {
+test("docs/analytics.md shows at least ten queries with their output", () => {
   expect(examples.length).toBeGreaterThanOrEqual(10);
 });
 
-test.for(examples)("docs/analytics.md says what is answered: $title", async ({ query, output }) => {
-  // As Postgres writes them.
+test.for(examples)("docs/analytics.md shows the output of: $title", async ({ query, output }) => {
   const types = { getTypeParser: () => (value: string) => value };
   const { fields, rows } = await client.query({ text: query, rowMode: "array", types });
   const printed = printTable(

@@ -1,10 +1,10 @@
 import type pg from "pg";
-import { expect, test } from "vitest";
+import { expect, onTestFinished, test } from "vitest";
 import { IndexerDatabase, IndexTakenError } from "../../indexer/database.ts";
 import type { ChainPlan } from "../../indexer/plan.ts";
 import { connect, createDatabase } from "../support/setup.ts";
 
-// The life of index schemas, told with schemas that look like Ponder's.
+// IndexerDatabase over schemas that look like Ponder's.
 
 const createIndex = async (client: pg.Client, schema: string, columns: string, block: number) => {
   const meta = { table_names: ["delegation_v1", "indexed_block"], is_ready: 1, is_locked: 1 };
@@ -32,7 +32,11 @@ const checkpoint = (block: number) =>
 const setUp = async () => {
   const url = await createDatabase();
   const client = await connect(url);
-  const createIndexer = () => IndexerDatabase.connect(url);
+  const createIndexer = async () => {
+    const indexer = await IndexerDatabase.connect(url);
+    onTestFinished(() => indexer.close().catch(() => {}));
+    return indexer;
+  };
   const shown = async () => (await client.query("select number::int from registry.indexed_block")).rows;
   return { client, createIndexer, shown };
 };
@@ -44,7 +48,7 @@ const PLAN: ChainPlan[] = [
   { chainId: 10, name: "OP Mainnet", rpcUrls: [], wsUrl: null, v1: null, v2: { address: "0xABC", startBlock: 0 } },
 ];
 
-test("views move to an index only when it is as new as its chains and as what is shown", async () => {
+test("serve() moves the views only to an index that is as new as its chains and as the one shown", async () => {
   const { client, createIndexer, shown } = await setUp();
   const indexer = await createIndexer();
   await createIndex(client, "registry_0000000001", "vault text", 99);
@@ -64,10 +68,9 @@ test("views move to an index only when it is as new as its chains and as what is
   await client.query(`update registry_0000000002._ponder_meta set value = value || '{"is_ready": 1}'`);
   expect(await indexer.serve("registry", "registry_0000000002", HEADS)).toBe(true);
   expect(await indexer.servedSchema("registry")).toBe("registry_0000000002");
-  await indexer.close();
 });
 
-test("an index that is started again says nothing until it has caught up", async () => {
+test("beginRun() empties indexed_block until the index has caught up again", async () => {
   const { client, createIndexer, shown } = await setUp();
   const indexer = await createIndexer();
   await createIndex(client, "registry_0000000001", "vault text", 100);
@@ -76,17 +79,16 @@ test("an index that is started again says nothing until it has caught up", async
   await indexer.beginRun("registry", "registry_0000000001");
   expect(await shown()).toEqual([]);
 
-  // What the last run has left does not count, be it as new as it may, and nothing brings it back.
+  // Rows of the last run do not count, and no reorg brings them back.
   await client.query(`update registry_0000000001._ponder_meta set value = value || '{"is_ready": 1}'`);
   expect(await indexer.serve("registry", "registry_0000000001", HEADS)).toBe(false);
   expect((await client.query("select from registry_0000000001._reorg__indexed_block")).rowCount).toBe(0);
   await client.query("insert into registry_0000000001.indexed_block values (1, 100, '0xabc')");
   expect(await indexer.serve("registry", "registry_0000000001", HEADS)).toBe(true);
   expect(await shown()).toEqual([{ number: 100 }]);
-  await indexer.close();
 });
 
-test("views keep their grants where the columns stay, and change where they do not", async () => {
+test("serve() keeps the views' grants while their columns stay the same, and replaces views with other columns", async () => {
   const { client, createIndexer } = await setUp();
   const indexer = await createIndexer();
   await client.query("drop role if exists test_reader");
@@ -107,10 +109,9 @@ test("views keep their grants where the columns stay, and change where they do n
   const { fields } = await client.query("select * from registry.delegation_v1");
   expect(fields.map(({ name }) => name)).toEqual(["owner", "vault"]);
   await client.query("drop owned by test_reader; drop role test_reader");
-  await indexer.close();
 });
 
-test("only indexes that were started before the one shown are dropped, and none that is held", async () => {
+test("dropSuperseded() drops only indexes older than the one shown, and none that an indexer holds", async () => {
   const { client, createIndexer } = await setUp();
   const [old, shown, building] = [await createIndexer(), await createIndexer(), await createIndexer()];
   for (const [index, indexer] of [old, shown, building].entries()) {
@@ -125,10 +126,9 @@ test("only indexes that were started before the one shown are dropped, and none 
   expect(await shown.dropSuperseded("registry")).toEqual(["registry_0000000000"]);
   const { rows } = await client.query("select nspname from pg_namespace where nspname ~ '^registry_' order by 1");
   expect(rows.map(({ nspname }) => nspname)).toEqual(["registry_0000000001", "registry_0000000002"]);
-  await shown.close();
 });
 
-test("an index whose lock was lost with the connection is taken again, or given up to whoever has it", async () => {
+test("an indexer that lost its connection takes its index again, or throws if another one has it", async () => {
   const { client, createIndexer } = await setUp();
   const [first, second] = [await createIndexer(), await createIndexer()];
   const disconnectFirst = () =>
@@ -148,11 +148,9 @@ test("an index whose lock was lost with the connection is taken again, or given 
   await expect
     .poll(() => first.beginRun("registry", "registry_0000000001").catch((error: unknown) => error), { timeout: 10_000 })
     .toBeInstanceOf(IndexTakenError);
-  await first.close();
-  await second.close();
 });
 
-test("the chains of an index are noted with how far it has come, and forgotten with it", async () => {
+test("noteHeads() stores the progress of each chain, and deleting the index deletes it", async () => {
   const { client, createIndexer } = await setUp();
   const indexer = await createIndexer();
   const noted = async () =>
@@ -168,5 +166,4 @@ test("the chains of an index are noted with how far it has come, and forgotten w
 
   await client.query("delete from indexer.index");
   expect(await noted()).toEqual([]);
-  await indexer.close();
 });

@@ -21,7 +21,7 @@ const CHECKS = {
   v2: ["all", "contract", "erc721", "erc20", "erc1155"],
 } as const;
 
-test("what the service is measured beside gives the same answers, and leaves the index as it is", async () => {
+test("the baselines of the benchmark answer as the service does, and leave the index unchanged", async () => {
   const random = seededRandom("baselines.test.ts");
   const dataSets = await createDataSets(inject("postgresUrl"), [DELEGATIONS], () => {});
   const databaseUrl = dataSets.get(DELEGATIONS) ?? "";
@@ -56,7 +56,7 @@ test("what the service is measured beside gives the same answers, and leaves the
       }
     }
   }
-  // Each check was asked with either answer; balances with a few amounts, too.
+  // Each check had both answers; balances had amounts, too.
   for (const version of ["v1", "v2"] as const) {
     for (const check of CHECKS[version]) {
       for (const answer of isBalanceCheck(check) ? ['"0"', "amount"] : ["true", "false"]) {
@@ -102,7 +102,7 @@ const text = async (url: string): Promise<string> => {
 type Row = { type: string; vault: Address; delegate: Address; contract: Address; token_id: string; rights: Hex };
 type Some<T> = [T, ...T[]];
 
-/** The samples, which have rights and every scope, and some of the many; by their type, as most have the same. */
+/** The samples, which have rights and every scope, and some of the many others; by type, as most have the same. */
 const readRows = async (
   database: pg.Client,
   schema: string,

@@ -1,18 +1,22 @@
 import { connect } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import pg from "pg";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
 import { PLANNING } from "../../api/database.ts";
 import { checkStatement } from "../../api/queries/check-delegation.ts";
+import { activeStatement } from "../../api/queries/explorer/list-active.ts";
+import { historyStatement } from "../../api/queries/explorer/read-history.ts";
+import { NEWEST } from "../../api/queries/explorer/rows.ts";
 import { listStatement, shortListsStatement } from "../../api/queries/list-delegations.ts";
 import { blocksOf, CHAINS } from "../../api/queries/read-shards.ts";
 import { CHECKS } from "../../registry/check-rule.ts";
-import { type ApiProcess as Api, FRESH_FOR_A_DAY, launchApiProcess } from "../support/api.ts";
+import { type ApiProcess as Api, createSampleDatabase, FRESH_FOR_A_DAY, launchApiProcess } from "../support/api.ts";
+import { servedSchema } from "../support/index-copy.ts";
 import { residentMb, watchMemory } from "../support/measure.ts";
 import { createMillionDatabase } from "../support/million.ts";
 import { until } from "../support/setup.ts";
 
-// What holds however much there is: over a million delegations in each registry.
+// What holds however many delegations there are: over a million.
 
 let million: Awaited<ReturnType<typeof createMillionDatabase>>;
 let api: Api;
@@ -52,18 +56,31 @@ const STATEMENTS = (["v1", "v2"] as const).flatMap((version) => [
   ]),
 ]);
 
-test.for([
-  ["that has never been analyzed, as after a backfill", ""],
-  ["with statistics", "analyze"],
-] as const)("every statement finds its rows by an index in a table %s", async ([, prepare]) => {
-  const client = new pg.Client({ connectionString: million.databaseUrl, options: PLANNING });
+/** A connection that plans as the API's do. */
+const openPlanner = async (connectionString: string) => {
+  const client = new pg.Client({ connectionString, options: PLANNING });
   await client.connect();
-  if (prepare) await client.query(prepare);
-  for (const { name, text, values } of STATEMENTS) {
+  onTestFinished(() => client.end());
+  /** @param values - SQL, in parentheses */
+  const explain = async (text: string, values = "", options = "") => {
     await client.query(`prepare asked as ${text}`);
-    const { rows } = await client.query(`explain execute asked (${values})`);
+    const { rows } = await client.query(`explain ${options} execute asked ${values}`);
+    await client.query("deallocate asked");
     const plan = rows.map((row) => row["QUERY PLAN"]).join("\n");
-    expect(plan, name).not.toContain("Seq Scan");
+    expect(plan, text).not.toContain("Seq Scan");
+    return plan;
+  };
+  return { client, explain };
+};
+
+test.for([
+  ["without statistics, as after a backfill", ""],
+  ["with statistics", "analyze"],
+] as const)("every statement of the API finds its rows by an index %s", async ([, prepare]) => {
+  const { client, explain } = await openPlanner(million.databaseUrl);
+  await client.query(prepare);
+  for (const { name, text, values } of STATEMENTS) {
+    const plan = await explain(text, `(${values})`);
     expect(plan, name).toMatch(/Index (Only )?Scan using \S+ on delegation_v/);
     // A check goes by the whole key: not by all delegations of a wallet.
     if (!name.includes("list")) expect(plan, name).not.toMatch(/Scan using \S*(log_index)\S* on delegation_v/);
@@ -71,15 +88,9 @@ test.for([
     for (const end of name.includes("list") ? ["vault", "delegate"] : []) {
       expect(plan, name).toMatch(new RegExp(`Scan using \\S*_${end}_block_number_log_index\\S* on delegation_v`));
     }
-    await client.query("deallocate asked");
   }
-  for (const [text, value] of [[CHAINS.text, "array['registry']"], [blocksOf("registry").text]]) {
-    await client.query(`prepare asked as ${text}`);
-    const { rows } = await client.query(`explain execute asked ${value ? `(${value})` : ""}`);
-    expect(rows.map((row) => row["QUERY PLAN"]).join("\n")).not.toContain("Seq Scan");
-    await client.query("deallocate asked");
-  }
-  await client.end();
+  await explain(CHAINS.text, "(array['registry'])");
+  await explain(blocksOf("registry").text);
 });
 
 const median = (numbers: number[]) => numbers.toSorted((a, b) => a - b)[Math.floor(numbers.length / 2)] ?? Number.NaN;
@@ -100,7 +111,6 @@ test("a check between wallets that share 10,000 delegations costs no more than b
     times.many.push(await check(many));
   }
   const ratio = median(times.many) / median(times.few);
-  console.log(`Median of one: ${median(times.few).toFixed(2)} ms, of 10,000: ${ratio.toFixed(2)} times that.`);
   expect(ratio).toBeLessThanOrEqual(1.5);
 });
 
@@ -122,7 +132,7 @@ const readTokenIds = async (path: string, onChunk: (chunks: number) => Promise<v
   return ids;
 };
 
-test("a list of 200,000 delegations is sent whole, while the process grows by less than 96 MB and nobody is held up", async () => {
+test("a list of 200,000 delegations is sent whole, in less than 96 MB, and locks no table meanwhile", async () => {
   const path = `/registry/v2/${million.popular}`;
   await api.get(`${path}?limit=1000`).then((response) => response.text());
   await api.get(`${path}?limit=1000`).then((response) => response.text());
@@ -131,7 +141,7 @@ test("a list of 200,000 delegations is sent whole, while the process grows by le
   const readPeak = watchMemory(api.pid);
   const ids = await readTokenIds(path, async (chunks) => {
     if (chunks !== 100) return;
-    // Half-way, an indexer could lock the tables, as it does in a reorg: nobody else has.
+    // An indexer could lock the tables now, as it does in a reorg.
     const { rows: held } = await million.client.query(
       `select relation::regclass, mode from pg_locks join pg_stat_activity activity using (pid)
        where application_name = 'api' and activity.datname = current_database() and locktype = 'relation'`,
@@ -139,7 +149,6 @@ test("a list of 200,000 delegations is sent whole, while the process grows by le
     expect(held).toEqual([]);
   });
   const peak = readPeak();
-  console.log(`Before ${before.toFixed(0)} MB, at most ${peak.toFixed(0)} MB.`);
 
   // All of them, the oldest first.
   expect(ids).toHaveLength(200_000);
@@ -148,31 +157,23 @@ test("a list of 200,000 delegations is sent whole, while the process grows by le
   expect(peak - before).toBeLessThan(96);
 });
 
-test("the pages of a list make up the list", async () => {
-  const ids: string[] = [];
-  let path: string | undefined = `/registry/v2/${million.popular}?limit=1000&details=true`;
-  for (let pages = 0; path && pages < 30; pages++) {
-    const response: Response = await api.get(path);
-    const page = (await response.json()) as { tokenId: number; direction: string }[];
-    expect(page).toHaveLength(1000);
-    ids.push(...page.map(({ tokenId }) => String(tokenId)));
-    path = /<(.*)>; rel="next"/.exec(response.headers.get("Link") ?? "")?.[1];
-  }
-  expect(ids).toEqual(Array.from({ length: 30_000 }, (_, index) => String(index + 1)));
-});
-
-test("a reader that goes away in the middle of a list leaves its place to others", async () => {
+test("readers that go away before, at the start or in the middle of a list leave their place to others", async () => {
+  const path = `/registry/v2/${million.popular}`;
+  const isSent = async () => {
+    const response = await api.get(path);
+    await response.body?.cancel();
+    return response.status;
+  };
+  const untilSent = () => until("long lists are sent", isSent, 60, (status) => status === 200);
   for (let round = 0; round < 12; round++) {
     const leaving = new AbortController();
-    const response = await api.get(`/registry/v2/${million.popular}`, { signal: leaving.signal });
+    const response = await api.get(path, { signal: leaving.signal });
     await response.body?.getReader().read();
     leaving.abort();
   }
-  expect(await readTokenIds(`/registry/v1/${million.popular}`)).toHaveLength(200_000);
-});
+  await untilSent();
 
-test("a reader that goes away before it has read anything leaves its place to others", async () => {
-  const list = `GET /registry/v2/${million.popular} HTTP/1.1\r\nHost: x\r\n\r\n`;
+  const list = `GET ${path} HTTP/1.1\r\nHost: x\r\n\r\n`;
   for (let round = 0; round < 12; round++) {
     const socket = connect(api.port, "127.0.0.1");
     socket.write(list);
@@ -180,41 +181,63 @@ test("a reader that goes away before it has read anything leaves its place to ot
     await sleep(round * 20);
     socket.destroy();
   }
-  const isSent = async () => {
-    const response = await api.get(`/registry/v1/${million.popular}`);
-    await response.body?.cancel();
-    return response.ok;
-  };
-  await until("long lists are sent", isSent, 20);
+  await untilSent();
 
   // Several at once over one connection: the later ones never get their turn.
   const greedy = connect(api.port, "127.0.0.1");
   greedy.write(list.repeat(4));
   await sleep(1500);
   greedy.destroy();
-  await until("long lists are sent again", isSent, 60);
-  expect(await readTokenIds(`/registry/v1/${million.popular}`)).toHaveLength(200_000);
-}, 120_000);
+  await untilSent();
+  expect(await readTokenIds(path)).toHaveLength(200_000);
+});
 
-test("a list that cannot be read to its end breaks off, and is taken for the whole by nobody", async () => {
-  const response = await api.get(`/registry/v2/${million.popular}`);
-  const reader = response.body?.getReader();
-  if (!reader) throw new Error("The list has no body.");
-  let text = Buffer.from((await reader.read()).value ?? []).toString();
-  const { rows } = await million.client.query(
-    "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'api' and datname = current_database() and query like 'fetch%'",
+const CHANGES = 60_000;
+const FAMOUS = `0x${"fa".repeat(20)}`;
+const CONTRACT = `0x${"c0".repeat(20)}`;
+
+/** One wallet that 60,000 others delegated to in v1, and that revoked as many of its own in one event. */
+const createFamousDatabase = async () => {
+  const databaseUrl = await createSampleDatabase();
+  const client = new pg.Client(databaseUrl);
+  await client.connect();
+  const schema = await servedSchema(client);
+  const [numbered, hash] = ["'0x' || lpad(md5(i::text), 40, '0')", "'0x' || repeat(md5(i::text), 2)"];
+  const insertChanges = (place: string, wallets: string, change: string) =>
+    client.query(
+      `insert into ${schema}.delegation_change (chain_id, block_number, log_index, ordinal, vault, delegate, registry, type,
+         contract, token_id, rights, active, was_active, amount, event, block_timestamp, transaction_hash)
+       select 1, ${place}, ${wallets}, 'v1', 'TOKEN', '${CONTRACT}', i, '0x${"0".repeat(64)}', ${change}, 1700000000, ${hash}
+       from generate_series(1, ${CHANGES}) i`,
+    );
+  await client.query("set session_replication_role = replica");
+  await insertChanges("1000 + i, i % 100, 0", `${numbered}, '${FAMOUS}'`, "true, false, 0, 'DelegateForToken'");
+  await insertChanges(`${CHANGES} * 2, 0, i`, `'${FAMOUS}', ${numbered}`, "false, true, 0, 'RevokeAllDelegates'");
+  await client.query(
+    `insert into ${schema}.delegation_v1 (chain_id, vault, delegate, type, contract, token_id, block_number, log_index, block_timestamp, transaction_hash)
+     select 1, ${numbered}, '${FAMOUS}', 'TOKEN', '${CONTRACT}', i, 1000 + i, i % 100, 1700000000, ${hash}
+     from generate_series(1, ${CHANGES}) i`,
   );
-  expect(rows.length).toBeGreaterThan(0);
+  await client.end();
+  return databaseUrl;
+};
 
-  const readOn = async () => {
-    for (;;) {
-      const { done, value } = await reader.read();
-      if (done) return;
-      text += Buffer.from(value).toString();
-    }
+test("a page of the explorer reads less than 400 blocks for a wallet with 120,000 changes, anywhere in a mass revocation", async () => {
+  const { client, explain } = await openPlanner(await createFamousDatabase());
+  const expectFewBlocks = async (text: string, values: string) => {
+    const plan = await explain(text, `(1, '${FAMOUS}', ${values}, 51)`, "(analyze, buffers, timing off, summary off)");
+    const [, hit = 0, read = 0] = /Buffers: shared(?: hit=(\d+))?(?: read=(\d+))?/.exec(plan) ?? [];
+    expect(Number(hit) + Number(read), values).toBeLessThan(400);
   };
-  await expect(readOn()).rejects.toThrow();
-  expect(() => JSON.parse(text)).toThrow();
-  expect(text).not.toMatch(/error/i);
-  expect((await api.get(`/registry/v2/${million.popular}?limit=1`)).status).toBe(200);
+  const newest = `${NEWEST.blockNumber}, ${NEWEST.logIndex}`;
+  for (const prepare of ["", "analyze"]) {
+    await client.query(prepare);
+    for (const place of [`${newest}, 0`, `${CHANGES * 2}, 0, ${CHANGES / 2}`, `${CHANGES / 2}, 0, 0`]) {
+      await expectFewBlocks(historyStatement("registry"), place);
+    }
+    for (const place of [newest, `${CHANGES / 2}, 0`]) {
+      for (const direction of ["in", "out"] as const)
+        await expectFewBlocks(activeStatement("registry", direction), place);
+    }
+  }
 });

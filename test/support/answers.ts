@@ -1,4 +1,4 @@
-import { type Address, createClient, type Hex, http, maxUint256, zeroAddress, zeroHash } from "viem";
+import { type Abi, type Address, createClient, type Hex, http, maxUint256, zeroAddress, zeroHash } from "viem";
 import { readContract } from "viem/actions";
 import { registryV1Abi, registryV2Abi } from "../../registry/abi.ts";
 import type { DelegationV1, DelegationV2, State } from "./index-state.ts";
@@ -54,6 +54,15 @@ export const questionsOf = ({ wallets, contracts, tokenIds, rights }: World): Qu
   return questions;
 };
 
+const CHECKS = {
+  all: "checkDelegateForAll",
+  contract: "checkDelegateForContract",
+  token: "checkDelegateForToken",
+  erc20: "checkDelegateForERC20",
+  erc721: "checkDelegateForERC721",
+  erc1155: "checkDelegateForERC1155",
+};
+
 const batchingClient = (url: string) =>
   createClient({ transport: http(url, { batch: { batchSize: 200 }, timeout: 120_000 }) });
 
@@ -68,58 +77,14 @@ export const answersOfContracts = async (
   const v1 = { abi: registryV1Abi, address: world.v1, blockNumber } as const;
   const v2 = { abi: registryV2Abi, address: world.v2, blockNumber } as const;
 
-  const ask = (question: Question): Promise<boolean | bigint> => {
-    const { vault, delegate } = question;
-    if (question.registry === "v1") {
-      switch (question.check) {
-        case "all":
-          return readContract(client, { ...v1, functionName: "checkDelegateForAll", args: [delegate, vault] });
-        case "contract":
-          return readContract(client, {
-            ...v1,
-            functionName: "checkDelegateForContract",
-            args: [delegate, vault, question.contract],
-          });
-        case "token":
-          return readContract(client, {
-            ...v1,
-            functionName: "checkDelegateForToken",
-            args: [delegate, vault, question.contract, question.tokenId],
-          });
-      }
-    }
-    switch (question.check) {
-      case "all":
-        return readContract(client, {
-          ...v2,
-          functionName: "checkDelegateForAll",
-          args: [delegate, vault, question.rights],
-        });
-      case "contract":
-        return readContract(client, {
-          ...v2,
-          functionName: "checkDelegateForContract",
-          args: [delegate, vault, question.contract, question.rights],
-        });
-      case "erc20":
-        return readContract(client, {
-          ...v2,
-          functionName: "checkDelegateForERC20",
-          args: [delegate, vault, question.contract, question.rights],
-        });
-      case "erc721":
-        return readContract(client, {
-          ...v2,
-          functionName: "checkDelegateForERC721",
-          args: [delegate, vault, question.contract, question.tokenId, question.rights],
-        });
-      case "erc1155":
-        return readContract(client, {
-          ...v2,
-          functionName: "checkDelegateForERC1155",
-          args: [delegate, vault, question.contract, question.tokenId, question.rights],
-        });
-    }
+  const ask = ({ registry, check, vault, delegate, ...rest }: Question): Promise<unknown> => {
+    // The rest is in the order of the functions' arguments: contract, token id, rights.
+    const call: { abi: Abi; address: Address; blockNumber: bigint } = registry === "v1" ? v1 : v2;
+    return readContract(client, {
+      ...call,
+      functionName: CHECKS[check],
+      args: [delegate, vault, ...Object.values(rest)],
+    });
   };
 
   const answers: Answers = new Map();

@@ -58,6 +58,8 @@ export const UNLIMITED = { RATE_LIMIT_REQUESTS: "1000000" };
 export const FRESH_FOR_A_DAY = { MAX_INDEX_LAG_SECONDS: "86400" };
 
 type ApiOptions = { databaseUrl: string; env?: NodeJS.ProcessEnv };
+/** `now`: the clock of rate limits and remembered keys. */
+type OwnApiOptions = ApiOptions & { now?: () => number };
 
 const prepare = async ({ databaseUrl, env = {} }: ApiOptions) => {
   const [port, metricsPort] = [await findFreePort(), await findFreePort()];
@@ -87,7 +89,7 @@ const prepare = async ({ databaseUrl, env = {} }: ApiOptions) => {
 };
 
 /** The API over real sockets, in this process. The caller stops it. */
-export const launchApi = async (options: ApiOptions) => {
+export const launchApi = async ({ now, ...options }: OwnApiOptions) => {
   const { output, env, api } = await prepare(options);
   const [databaseUrl, settings] = parseAll(
     () => parseDatabaseUrl(env),
@@ -98,6 +100,7 @@ export const launchApi = async (options: ApiOptions) => {
     settings,
     build: readBuild(env),
     log: createLog(settings.logLevel, output),
+    now,
   });
   let stopped: Promise<void> | undefined;
   return {
@@ -112,7 +115,7 @@ export const launchApi = async (options: ApiOptions) => {
 export type Api = Awaited<ReturnType<typeof launchApi>>;
 
 /** The same until the test is over. */
-export const startApi = async (options: ApiOptions): Promise<Api> => {
+export const startApi = async (options: OwnApiOptions): Promise<Api> => {
   const api = await launchApi(options);
   onTestFinished(() => api.stop());
   return api;
@@ -140,12 +143,6 @@ export const startApiProcess = async (options: ApiOptions) => {
   const api = await launchApiProcess(options);
   onTestFinished(() => api.stop());
   return api;
-};
-
-/** When the process that answers was started: it tells one from another. */
-export const readStart = async (api: Api): Promise<string> => {
-  const status = (await (await api.get("/status")).json()) as { startedAt: string };
-  return status.startedAt;
 };
 
 const SAMPLE_CHAINS = [1, 137];
@@ -185,10 +182,14 @@ export const indexSamples = async (databaseUrl: string): Promise<void> => {
     const indexer = await launchIndexer({ databaseUrl, chains });
     const client = new pg.Client(databaseUrl);
     await client.connect();
-    await until("the samples are indexed", async () => {
-      const { rows } = await client.query("select 1 from registry.indexed_block").catch(() => ({ rows: [] }));
-      return rows.length === SAMPLE_CHAINS.length;
-    });
+    await until(
+      "the samples are indexed",
+      async () => {
+        const { rows } = await client.query("select 1 from registry.indexed_block").catch(() => ({ rows: [] }));
+        return rows.length === SAMPLE_CHAINS.length;
+      },
+      180,
+    );
     await indexer.stop();
     await client.end();
   } finally {

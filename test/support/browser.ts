@@ -1,6 +1,7 @@
 import axe from "axe-core";
-import { type Browser, type BrowserContextOptions, chromium, type Page } from "playwright-core";
-import { afterAll, beforeAll, describe, expect, inject, onTestFinished } from "vitest";
+import { type Browser, type BrowserContextOptions, chromium, type Locator, type Page } from "playwright-core";
+import { afterAll, beforeAll, describe, expect, onTestFinished } from "vitest";
+import { type Api, createSampleDatabase, FRESH_FOR_A_DAY, launchApi, NFT } from "./api.ts";
 import { findProgram } from "./programs.ts";
 
 const CHROMIUM = findProgram("chromium");
@@ -15,47 +16,51 @@ const FLAGS = [
   "--disable-sync",
 ];
 
-/** Debian's Chromium. Who asks for it closes it. */
+/** Debian's Chromium. The caller closes it. */
 export const launchBrowser = (): Promise<Browser> =>
   chromium.launch({ executablePath: CHROMIUM ?? "chromium", args: FLAGS });
-
-/** The sandbox that all these tests look at, its database, and the RPC of its first chain. */
-export const sandbox = () => ({
-  url: inject("sandboxUrl"),
-  databaseUrl: inject("sandboxDatabaseUrl"),
-  chainUrl: inject("sandboxChainUrl"),
-});
 
 export const PHONE = { width: 390, height: 844 };
 export const DESKTOP = { width: 1280, height: 900 };
 
 type OpenOptions = Pick<BrowserContextOptions, "colorScheme" | "viewport" | "permissions" | "javaScriptEnabled"> & {
-  /** What is being looked at; the sandbox by default. */
+  /** The origin of the page; by default the API over the samples. */
   url?: string;
-  /** What may be said on the console, such as that the service cannot be reached. */
+  /** Messages that may be on the console, such as a failed request. */
   allowed?: RegExp;
-  /** What is done before anything is loaded. */
+  /** Runs before anything is loaded. */
   prepare?: (page: Page) => Promise<void>;
 };
 
 /** Opens a path in a tab of its own. */
-export type Open = (path: string, options?: OpenOptions) => Promise<Page>;
+type Open = (path: string, options?: OpenOptions) => Promise<Page>;
 
-/** Tests in a real browser. Where there is none they are left out, and the line of each says why. */
-export const describeInBrowser = (title: string, tests: (open: Open) => void) =>
+/** The API over the samples of the sandbox that the pages of a file come from. */
+type Site = { url: string; databaseUrl: string };
+
+/** Tests in a real browser. Without one they are left out, and their title says why. */
+export const describeInBrowser = (title: string, tests: (open: Open, site: Site) => void) =>
   describe.skipIf(CHROMIUM === null)(
     CHROMIUM === null ? `${title} [LEFT OUT: needs chromium, as by apt-get install chromium]` : title,
     () => {
       let browser: Browser;
+      let api: Api;
+      const site = { url: "", databaseUrl: "" };
       beforeAll(async () => {
+        site.databaseUrl = await createSampleDatabase();
+        api = await launchApi({ databaseUrl: site.databaseUrl, env: FRESH_FOR_A_DAY });
+        site.url = api.url;
         browser = await launchBrowser();
       });
-      afterAll(() => browser?.close());
-      tests((path, options) => openPage(browser, path, options));
+      afterAll(async () => {
+        await browser?.close();
+        await api?.stop();
+      });
+      tests((path, options) => openPage(browser, path, { url: site.url, ...options }), site);
     },
   );
 
-/** What a test fails for, whatever it looks at: errors, which violations of the policy are too, and requests to anybody else. */
+/** Collects errors, which violations of the content security policy are too, and requests to other origins. */
 const watchPage = (page: Page, origin: string, allowed: RegExp | undefined): readonly string[] => {
   const faults: string[] = [];
   const add = (text: string) => {
@@ -74,12 +79,11 @@ const watchPage = (page: Page, origin: string, allowed: RegExp | undefined): rea
 const openPage = async (
   browser: Browser,
   path: string,
-  { url, allowed, prepare, ...options }: OpenOptions = {},
+  { url, allowed, prepare, ...options }: OpenOptions & { url: string },
 ): Promise<Page> => {
-  const origin = url ?? sandbox().url;
-  const context = await browser.newContext({ baseURL: origin, viewport: DESKTOP, ...options });
+  const context = await browser.newContext({ baseURL: url, viewport: DESKTOP, ...options });
   const page = await context.newPage();
-  const faults = watchPage(page, origin, allowed);
+  const faults = watchPage(page, url, allowed);
   onTestFinished(async () => {
     await context.close();
     expect(faults, "errors, violations of the policy, requests to other origins").toEqual([]);
@@ -89,16 +93,93 @@ const openPage = async (
   return page;
 };
 
-/** What keeps people from using a page as it is now, as far as a program can tell. */
+/** Expects no serious violation of the accessibility rules that axe checks, and no scrolling sideways. */
 export const expectAccessible = async (page: Page): Promise<void> => {
   await page.evaluate(axe.source);
   const found: { id: string; impact: string; help: string; nodes: { html: string; failureSummary: string }[] }[] =
     await page.evaluate("axe.run().then(({ violations }) => violations)");
   const serious = found.filter(({ impact }) => impact === "serious" || impact === "critical");
-  const told = serious.map(({ id, help, nodes }) => ({
+  const described = serious.map(({ id, help, nodes }) => ({
     id,
     help,
     nodes: nodes.slice(0, 3).map(({ html, failureSummary }) => `${html}\n${failureSummary}`),
   }));
-  expect(told).toEqual([]);
+  expect(described).toEqual([]);
+  const root = "document.documentElement";
+  expect(await page.evaluate(`${root}.scrollWidth - ${root}.clientWidth`), "scrolls sideways").toBe(0);
+};
+
+export const heading = (page: Page, name: string | RegExp) => page.getByRole("heading", { name });
+
+export const textOf = async (locator: Locator) => (await locator.allInnerTexts()).join("\n");
+
+// The explorer.
+
+export const walletPath = (wallet: string, view: string, chainId = 1) =>
+  `/?wallet=${wallet}&chainId=${chainId}&view=${view}`;
+
+/** The texts of a list's rows, each in one line. */
+export const rowsOf = async (page: Page, selector = ".rows > li"): Promise<string[]> => {
+  await page.locator(selector).first().waitFor();
+  return (await page.locator(selector).allInnerTexts()).map((text) => text.replace(/\s+/g, " "));
+};
+
+// The developer page.
+
+export const signIn = async (page: Page): Promise<void> => {
+  await page.getByRole("button", { name: /^Sign in with/ }).click();
+  await heading(page, "Your keys").waitFor();
+};
+
+export const makeKey = async (page: Page, name: string): Promise<string> => {
+  await page.getByLabel("Name of a new key").fill(name);
+  await page.getByRole("button", { name: "Make a key" }).click();
+  const shown = page.getByRole("region", { name: `The key for “${name}”` });
+  return (await shown.locator("pre").first().textContent()) ?? "";
+};
+
+/** The id of the element that has the focus. */
+export const focused = (page: Page) => page.evaluate("document.activeElement.id");
+
+// The insights page.
+
+/** For each series of the legend, whether a chart has bars in its colour. */
+export const drawnSeries = (page: Page, chart: number): Promise<boolean[]> =>
+  page.evaluate(`(() => {
+    const canvas = document.querySelectorAll(".chart canvas")[${chart}];
+    const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+    return [...document.querySelectorAll(".legend .swatch")].map((swatch) => {
+      const color = getComputedStyle(swatch).backgroundColor.match(/\\d+/g).map(Number);
+      let pixels = 0;
+      for (let place = 0; place < data.length; place += 4) {
+        const isSame = color.every((value, channel) => Math.abs(value - data[place + channel]) <= 8);
+        if (isSame && data[place + 3] > 200) pixels++;
+      }
+      return pixels > 10;
+    });
+  })()`);
+
+/** Expects the insights page to show the samples, in charts and in tables. */
+export const expectSampleInsights = async (page: Page): Promise<void> => {
+  const tile = (what: string) =>
+    page
+      .locator(".tile", { has: page.getByText(what, { exact: true }) })
+      .locator("dd")
+      .textContent();
+  await heading(page, "Activity").waitFor();
+  expect(Number((await tile("Ever made"))?.replace(",", ""))).toBeGreaterThanOrEqual(46);
+  expect(await tile("Networks up to date")).toBe("2 of 2");
+  expect(await page.locator(".legend li").allInnerTexts()).toEqual(expect.arrayContaining(["Ethereum", "Polygon"]));
+  // A colour for each network; the contracts are all of the first.
+  expect(await drawnSeries(page, 0)).toEqual([true, true]);
+  expect(await drawnSeries(page, 1)).toEqual([true, false]);
+  for (const chart of await page.locator("canvas").all()) {
+    expect(await chart.getAttribute("aria-label")).toMatch(/The table below has the numbers\.$/);
+  }
+
+  for (const summary of await page.locator("details summary").all()) await summary.click();
+  const contracts = page.getByRole("region", { name: "Most delegated contracts" }).locator("table tbody tr");
+  expect(await contracts.first().textContent()).toContain(NFT);
+  expect(await page.getByRole("region", { name: "Activity per day" }).locator("tbody tr").count()).toBe(1);
+  await expectAccessible(page);
 };

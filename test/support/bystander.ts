@@ -1,13 +1,14 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { type Api, CHECK } from "./api.ts";
+import { type Api, type ApiProcess, CHECK } from "./api.ts";
 import { sendHttp } from "./http.ts";
+import { residentMb, watchMemory } from "./measure.ts";
 
 const PAUSE_MS = 20;
 
-/** How long its questions took, in ms. */
+/** How long checks took, in ms. */
 export type Waits = { asked: number; median: number; slowest: number };
 
-/** Another client, who asks one check after the other, each over a connection of its own, while others misbehave. */
+/** Another client: it sends one check after the other, each over its own connection, while others misbehave. */
 export const startBystander = (api: Api): (() => Promise<Waits>) => {
   let isOver = false;
   const ask = async () => {
@@ -22,7 +23,7 @@ export const startBystander = (api: Api): (() => Promise<Waits>) => {
     return times.sort((a, b) => a - b);
   };
   const asking = ask();
-  // Told to whoever stops it.
+  // stop() passes it on.
   asking.catch(() => {});
   return async () => {
     isOver = true;
@@ -31,7 +32,7 @@ export const startBystander = (api: Api): (() => Promise<Waits>) => {
   };
 };
 
-/** How it is served when it is alone. */
+/** How that client is served when it is alone. */
 export const measureAlone = async (api: Api, ms = 1_000): Promise<Waits> => {
   const stop = startBystander(api);
   await sleep(ms);
@@ -40,3 +41,20 @@ export const measureAlone = async (api: Api, ms = 1_000): Promise<Waits> => {
 
 export const describeWaits = ({ asked, median, slowest }: Waits): string =>
   `${asked} checks, median ${median.toFixed(1)} ms, slowest ${slowest.toFixed(0)} ms`;
+
+/** How another client was served alone and during a task, and by how much the process grew at most. */
+export const observe = async (api: ApiProcess, task: () => Promise<unknown>) => {
+  const alone = await measureAlone(api);
+  const before = residentMb(api.pid);
+  const readPeak = watchMemory(api.pid);
+  const stop = startBystander(api);
+  let peak = before;
+  await task().finally(() => {
+    peak = readPeak();
+    return stop();
+  });
+  const meanwhile = await stop();
+  const grownMb = peak - before;
+  console.log(`${grownMb.toFixed(0)} MB more. Alone: ${describeWaits(alone)}; meanwhile: ${describeWaits(meanwhile)}`);
+  return { alone, meanwhile, grownMb };
+};

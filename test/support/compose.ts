@@ -1,8 +1,10 @@
 import { type ChildProcess, execFile, execFileSync, spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { chmod, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { type Agent, request } from "node:http";
 import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
+import { text } from "node:stream/consumers";
 import { promisify } from "node:util";
 import { findFreePort } from "../../stack/ports.ts";
 import { startNameServer } from "./dns.ts";
@@ -45,7 +47,7 @@ type ComposeOptions = {
   env?: Record<string, string>;
 };
 
-/** What docker-compose makes of the file. A .env of whoever runs the tests does not count. */
+/** The file as docker-compose reads it, without the .env of this checkout. */
 export const readCompose = ({
   files = [],
   envFile = "test/support/no.env",
@@ -77,7 +79,7 @@ export type Container = {
   output: () => string;
   exited: Promise<number | null>;
   isHealthy: () => Promise<boolean>;
-  /** As Docker does: by the service's signal, and it has its time. */
+  /** Sends the service's stop signal, and waits for the end. */
   stop: () => Promise<number | null>;
 };
 
@@ -85,11 +87,11 @@ type HostOptions = {
   compose: Compose;
   /** The database in place of the one that the file names. */
   databaseUrl: (inFile: string) => string;
-  /** Addresses that the API's name has though nobody is there. */
+  /** Addresses of the API's name at which no container is. */
   ghosts?: readonly string[];
 };
 
-/** Older ones look names up only when they start. */
+/** Older versions look names up only when they start. */
 const RESOLVING_NGINX = [1, 27, 3];
 
 const canResolve = (nginx: string): boolean => {
@@ -133,7 +135,7 @@ export const createHost = async ({ compose, databaseUrl, ghosts = [] }: HostOpti
   /** A value of the file with the addresses and ports of this machine. */
   const adapt = (text: string, ownAddress: string): string => {
     if (text.startsWith("postgres://")) return databaseUrl(text);
-    // Whoever connects within 127.0.0.0/8 comes from here.
+    // Connections within 127.0.0.0/8 come from this address.
     if (text === compose.services.proxy?.networks?.front?.ipv4_address) return "127.0.0.1";
     const named = new RegExp(`\\b(${services.join("|")})(?=:\\d)`, "g");
     return withPorts(text.replace(named, (name) => addressOf(name)).replace("0.0.0.0", ownAddress));
@@ -147,7 +149,7 @@ export const createHost = async ({ compose, databaseUrl, ghosts = [] }: HostOpti
       .replace("listen 8080", `listen ${ownAddress}:8080`)
       .replaceAll("/tmp/", `${folder}/`)
       .replace("resolver 127.0.0.11 ", `resolver 127.0.0.1:${nameServer.port} `);
-    // An older nginx is told the addresses that containers can have: who is there it has to find out all the same.
+    // An older nginx gets all addresses that containers can have, and finds out which of them answer.
     const servers = [...apiAddresses, ...ghosts].map((address) => `server ${address}:8080 max_fails=0;`).join(" ");
     const resolved = canResolve(nginx)
       ? adapted
@@ -244,3 +246,18 @@ export const createHost = async ({ compose, databaseUrl, ghosts = [] }: HostOpti
 };
 
 export type Host = Awaited<ReturnType<typeof createHost>>;
+
+type AskOptions = { from?: string; headers?: Record<string, string>; agent?: Agent | false };
+
+/** Sends a request, from an address of its own where one is given. */
+export const ask = (url: string, path: string, { from, headers = {}, agent = false }: AskOptions = {}) =>
+  new Promise<{ status: number | undefined; headers: NodeJS.Dict<string | string[]>; body: string }>(
+    (resolve, reject) => {
+      const options = { headers, agent, ...(from && { localAddress: from }) };
+      const sent = request(`${url}${path}`, options, (answer) => {
+        text(answer).then((body) => resolve({ status: answer.statusCode, headers: answer.headers, body }), reject);
+      });
+      sent.on("error", reject);
+      sent.end();
+    },
+  );

@@ -3,15 +3,13 @@ import { join } from "node:path";
 import { onTestFinished } from "vitest";
 import { findFreePort, isPortFree } from "../../stack/ports.ts";
 import { UNLIMITED } from "./api.ts";
+import { keepOutput } from "./output.ts";
 import { runningProcesses } from "./processes.ts";
 import { until } from "./setup.ts";
 
 const ROOT = join(import.meta.dirname, "../..");
 
-/**
- * The folder of a test file's sandboxes. Each file needs its own, as one sandbox at a time may use a
- * folder, and a developer may be running another one meanwhile.
- */
+/** The folder of a test file's sandboxes. Only one sandbox at a time may use a folder. */
 export const sandboxFolder = (name: string): string => join(ROOT, `.data/sandbox-${name}`);
 
 /** `npm run dev` in a folder, until the test is over. */
@@ -21,10 +19,7 @@ export const startDev = async (folder: string, env: NodeJS.ProcessEnv = {}) => {
   return dev;
 };
 
-/**
- * The same for several tests of a file: who asks for it stops it. As from a terminal: in a process
- * group that Ctrl-C reaches as a whole.
- */
+/** The same for several tests of a file; the caller stops it. Ctrl-C reaches its process group, as from a terminal. */
 export const launchDev = async (folder: string, env: NodeJS.ProcessEnv = {}) => {
   const indexerPort = await findFreePort();
   const apiPort = await findFreePort();
@@ -47,14 +42,14 @@ export const launchDev = async (folder: string, env: NodeJS.ProcessEnv = {}) => 
       ...env,
     },
   });
-  let output = "";
-  child.stdout.on("data", (chunk) => {
-    output += chunk;
-  });
-  child.stderr.on("data", (chunk) => {
-    output += chunk;
-  });
+  const { output, printed } = keepOutput();
+  child.stdout.pipe(output, { end: false });
+  child.stderr.pipe(output, { end: false });
   const exited = new Promise<number | null>((resolve) => child.once("exit", (code) => resolve(code)));
+  const ended = exited.then(() => {
+    throw new Error(`npm run dev ended:\n${printed()}`);
+  });
+  ended.catch(() => {});
   const signal = (name: NodeJS.Signals) => process.kill(-(child.pid ?? 0), name);
   return {
     ports: [chainPort, chainPort + 1, indexerPort, apiPort],
@@ -67,9 +62,11 @@ export const launchDev = async (folder: string, env: NodeJS.ProcessEnv = {}) => 
       if (child.exitCode === null && child.signalCode === null) signal("SIGTERM");
       await exited;
     },
-    output: () => output,
-    databaseUrl: () => /postgres:\/\/\S+/.exec(output)?.[0] ?? "",
-    untilReady: (seconds = 60) => until("the sandbox is ready", async () => /^Ready after/m.test(output), seconds),
+    output: printed,
+    databaseUrl: () => /postgres:\/\/\S+/.exec(printed())?.[0] ?? "",
+    /** Takes 15 s on an idle machine. */
+    untilReady: () =>
+      Promise.race([until("the sandbox is ready", printed, 240, (text) => /^Ready after/m.test(text)), ended]),
   };
 };
 

@@ -1,9 +1,24 @@
-import { readFileSync } from "node:fs";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
+import type pg from "pg";
+import { onTestFinished } from "vitest";
+import { exportCommand } from "../../export/export-command.ts";
 import { startNode } from "../../stack/child.ts";
 import { keepOutput } from "./output.ts";
 
-/** `npm run export`. */
+/** Exports in this process, to the end. */
+export const runExport = async (databaseUrl: string, ...args: string[]) => {
+  const lines: string[] = [];
+  const code = await exportCommand(args, {
+    environment: { DATABASE_URL: databaseUrl },
+    say: (text) => lines.push(text),
+    signal: new AbortController().signal,
+  });
+  return { code, output: lines.join("\n") };
+};
+
+/** `npm run export`: for tests that stop or kill it, or look at its memory. */
 export const startExport = (databaseUrl: string, ...args: string[]) => {
   const { output, printed } = keepOutput();
   const child = startNode(join(import.meta.dirname, "../../export/main.ts"), args, {
@@ -13,29 +28,23 @@ export const startExport = (databaseUrl: string, ...args: string[]) => {
   return { ...child, output: printed };
 };
 
-/** The same, to its end. */
-export const runExport = async (databaseUrl: string, ...args: string[]) => {
-  const { exited, output } = startExport(databaseUrl, ...args);
-  const { code } = await exited;
-  return { code, output: output() };
+/** Adds changes of chain 1 between other wallets, as an indexer would have written them. */
+export const addChanges = async (database: pg.Client, count: number, values: object = {}) => {
+  const { rows } = await database.query("select schema from indexer.shard");
+  const table = `${rows[0].schema}.delegation_change`;
+  await database.query("set session_replication_role = replica");
+  await database.query(
+    `insert into ${table} select (jsonb_populate_record(change, $1::jsonb || jsonb_build_object('ordinal', 1000 + i,
+       'vault', '0x' || lpad(md5('vault' || i), 40, '0'), 'delegate', '0x' || lpad(md5('delegate' || i % 1000), 40, '0'),
+       'transaction_hash', '0x' || md5('a' || i) || md5('b' || i)))).*
+     from (select change from ${table} change where chain_id = 1 and type = 'ERC1155' limit 1) one, generate_series(1, $2) i`,
+    [JSON.stringify(values), count],
+  );
 };
 
-/** The most memory that a process has had so far, in MB. */
-export const peakMemory = (pid: number): number => {
-  try {
-    return Number(/VmHWM:\s+(\d+) kB/.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1] ?? 0) / 1000;
-  } catch {
-    return 0;
-  }
+/** A folder until the test is over. */
+export const createFolder = async () => {
+  const folder = await mkdtemp(join(tmpdir(), "delegation-registry-export-"));
+  onTestFinished(() => rm(folder, { recursive: true, force: true }));
+  return folder;
 };
-
-/** The cells of a table in CSV, by line; null where there is nothing, not even quotes. */
-export const parseCsv = (text: string): (string | null)[][] =>
-  text
-    .trimEnd()
-    .split("\n")
-    .map((line) =>
-      [...line.matchAll(/(?:^|,)(?:"((?:[^"]|"")*)"|([^,]*))/g)].map(
-        ([, quoted, plain]) => quoted?.replaceAll('""', '"') ?? (plain || null),
-      ),
-    );

@@ -1,6 +1,7 @@
 import { chmod, mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import pg from "pg";
 import type { TestProject } from "vitest/node";
 import { startEmbeddedPostgres } from "../../stack/embedded-postgres.ts";
 import { loadAssets } from "../../web/build.ts";
@@ -18,6 +19,12 @@ export default async ({ provide }: TestProject) => {
   // Postgres does not run as root, and its user has to get in.
   await chmod(directory, 0o755);
   const postgres = await startEmbeddedPostgres({ directory: join(directory, "postgres"), disposable: true });
+  // It would give some copies of the sample database statistics, and others none.
+  const client = new pg.Client(postgres.url);
+  await client.connect();
+  await client.query("alter system set autovacuum = off");
+  await client.query("select pg_reload_conf()");
+  await client.end();
   provide("postgresUrl", postgres.url);
   return async () => {
     await postgres.stop();

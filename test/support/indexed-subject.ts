@@ -1,22 +1,37 @@
+import pg from "pg";
 import { createClient, http } from "viem";
 import { encodeV1 } from "../../sandbox/calls.ts";
+import { launchIndexer } from "./indexer.ts";
 import { Random } from "./random.ts";
-import { startRpcProxy } from "./rpc-proxy.ts";
-import { connect, createDatabase, startIndexer, untilIndexed } from "./setup.ts";
+import { launchRpcProxy } from "./rpc-relay.ts";
+import { createDatabase, untilIndexed } from "./setup.ts";
 import { Subject } from "./subject.ts";
 import { type Transaction, transactionBy, type World } from "./world.ts";
 
-/** A chain with some history, indexed to its end over an RPC that can be made to misbehave. */
-export const createIndexedSubject = async (seed: number, blocks: number) => {
-  const subject = await Subject.create(8453, new Random(seed));
+/** A chain with some history, indexed to its end over an RPC that can be made to misbehave. The caller stops it. */
+export const launchIndexedSubject = async (seed: number, blocks: number) => {
+  const subject = await Subject.launch(8453, new Random(seed));
   await subject.mineRandomBlocks(blocks);
   const { local } = subject;
-  const proxy = await startRpcProxy(local.url);
+  const proxy = await launchRpcProxy(local.url);
   const databaseUrl = await createDatabase();
-  const database = await connect(databaseUrl);
-  const indexer = await startIndexer({ databaseUrl, chains: [{ chainId: local.chainId, url: proxy.url }] });
+  const database = new pg.Client(databaseUrl);
+  await database.connect();
+  const indexer = await launchIndexer({ databaseUrl, chains: [{ chainId: local.chainId, url: proxy.url }] });
   await untilIndexed(database, local);
-  return { subject, proxy, databaseUrl, database, indexer };
+  return {
+    subject,
+    proxy,
+    databaseUrl,
+    database,
+    indexer,
+    stop: async () => {
+      await indexer.stop();
+      await database.end();
+      proxy.stop();
+      await local.stop();
+    },
+  };
 };
 
 /** A wallet that is a contract delegates twice and revokes once: whom, only the contract's state tells. */

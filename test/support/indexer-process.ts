@@ -1,6 +1,5 @@
 import { createWriteStream } from "node:fs";
 import { join } from "node:path";
-import { onTestFinished } from "vitest";
 import { startNode } from "../../stack/child.ts";
 import { findFreePort } from "../../stack/ports.ts";
 import { keepOutput } from "./output.ts";
@@ -59,13 +58,6 @@ export const launchIndexerProcess = async (options: IndexerOptions) => {
     /** Kills the indexer the hard way, Ponder included. */
     kill: () => killAll(child.pid, findPonder(port)),
   };
-};
-
-/** The same until the test is over. */
-export const startIndexerProcess = async (options: IndexerOptions) => {
-  const indexer = await launchIndexerProcess(options);
-  onTestFinished(() => indexer.stop());
-  return indexer;
 };
 
 /** The Ponder that listens on a port, while it runs. */

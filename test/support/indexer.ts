@@ -2,7 +2,7 @@ import { onTestFinished } from "vitest";
 import { runIndexer } from "../../indexer/run-indexer.ts";
 import { parseIndexerSettings } from "../../indexer/settings.ts";
 import { describeError } from "../../stack/program.ts";
-import { findPonder, type IndexerOptions, prepareIndexer } from "./indexer-process.ts";
+import { findPonder, type IndexerOptions, launchIndexerProcess, prepareIndexer } from "./indexer-process.ts";
 
 /** An indexer in this process, with its Ponder beside it. The caller stops it. */
 export const launchIndexer = async (options: IndexerOptions) => {
@@ -40,6 +40,13 @@ export const launchIndexer = async (options: IndexerOptions) => {
 /** The same until the test is over. */
 export const startIndexer = async (options: IndexerOptions) => {
   const indexer = await launchIndexer(options);
+  onTestFinished(indexer.stop);
+  return indexer;
+};
+
+/** `npm run indexer`, until the test is over: for tests that kill it, or read its exit code. */
+export const startIndexerProcess = async (options: IndexerOptions) => {
+  const indexer = await launchIndexerProcess(options);
   onTestFinished(indexer.stop);
   return indexer;
 };

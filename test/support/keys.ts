@@ -3,7 +3,7 @@ import { onTestFinished } from "vitest";
 import { generateKey, hashKey, prefixOf } from "../../api/keys/api-key.ts";
 import { uniqueName } from "./unique-name.ts";
 
-/** Puts a new key where `npm run keys -- create` puts it. */
+/** Inserts a new key, like `npm run keys -- create`. */
 export const addKey = async (database: pg.Client, name = "test"): Promise<{ key: string; id: string }> => {
   const key = generateKey();
   const { rows } = await database.query(
@@ -19,10 +19,10 @@ export const endKey = (database: pg.Client, key: string) =>
 /** A key with a typo. */
 export const misspell = (key: string): string => `${key.slice(0, -1)}${key.endsWith("x") ? "y" : "x"}`;
 
-/** What nobody but the owner of a key may see, not even a part of it. */
+/** The secret part of a key. */
 export const secretOf = (key: string): string => key.slice(prefixOf(key).length, -"cccccc".length);
 
-/** The URL of a database for somebody who may connect to it, and nothing else. It goes with the test. */
+/** A role that may only connect to a database, until the test is over. */
 export const createRole = async (databaseUrl: string): Promise<{ url: string; role: string }> => {
   const role = uniqueName("role");
   const runAsOwner = async (text: string) => {

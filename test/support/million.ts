@@ -1,82 +1,96 @@
 import pg from "pg";
 import { createSampleDatabase } from "./api.ts";
+import { servedSchema } from "./index-copy.ts";
 
 /** An address of our own making, in SQL: one for each number of each kind. */
 const address = (kind: string, number: string) => `'0x' || lpad(md5('${kind}' || (${number})), 40, '0')`;
 const ZERO_ADDRESS = `0x${"0".repeat(40)}`;
 const ZERO_HASH = `0x${"0".repeat(64)}`;
-
-const wallet = async (client: pg.Client, kind: string, number: number): Promise<string> =>
-  (await client.query(`select ${address(kind, String(number))} as address`)).rows[0].address;
-
-/** Adds rows to an index as its indexer would have left them, without the triggers that note how to undo them. */
-const insert = async (client: pg.Client, version: "v1" | "v2", rows: string) => {
-  const columns = `chain_id, vault, delegate, type, contract, token_id, ${version === "v2" ? "rights, amount," : ""} block_number, log_index, block_timestamp, transaction_hash`;
-  const { rows: shards } = await client.query("select schema from indexer.shard");
-  await client.query("set session_replication_role = replica; set synchronous_commit = off");
-  await client.query(`insert into ${shards[0].schema}.delegation_${version} (${columns}) ${rows}`);
-};
-
-/** Has so many wallets delegate a token each to one wallet. */
-const insertFans = (client: pg.Client, version: "v1" | "v2", popular: string, fans: number) =>
-  insert(
-    client,
-    version,
-    `select 1, ${address("fan", "i")}, '${popular}', '${version === "v1" ? "TOKEN" : "ERC721"}', ${address("contract", "0")}, i,
-       ${version === "v2" ? `'${ZERO_HASH}', 0,` : ""} ${EVENT}
-     from generate_series(1, ${fans}) i`,
-  );
-
-/** The samples, and a wallet that so many others delegated to in v2. */
-export const createPopularDatabase = async (fans: number) => {
-  const databaseUrl = await createSampleDatabase();
-  const client = new pg.Client(databaseUrl);
-  await client.connect();
-  const popular = await wallet(client, "popular", 0);
-  await insertFans(client, "v2", popular, fans);
-  return { databaseUrl, client, popular };
-};
-
 const EVENT = `i + 1000, i % 100, 1700000000 + i, '0x' || repeat(md5(i::text), 2)`;
 
-/**
- * The samples, and a million delegations in each registry: most between wallets with few, one pair of
- * wallets that share ten thousand tokens, and one wallet that two hundred thousand others delegated to.
- */
-export const createMillionDatabase = async () => {
+const wallet = async (client: pg.Client, kind: string, number = 0): Promise<string> =>
+  (await client.query(`select ${address(kind, String(number))} as address`)).rows[0].address;
+
+type Version = "v1" | "v2";
+
+/** What v2 alone has: full rights, and an amount where the type has one. */
+const rights = (version: Version) =>
+  version === "v2" ? `'${ZERO_HASH}', case when type in ('ERC20', 'ERC1155') then i else 0 end,` : "";
+
+/** Adds delegations numbered `i` to an index as its indexer would have left them, without noting how to undo them. */
+const insert = async (client: pg.Client, version: Version, columns: string, from: string) => {
+  const own = version === "v2" ? "rights, amount," : "";
+  await client.query("set session_replication_role = replica; set synchronous_commit = off");
+  await client.query(
+    `insert into ${await servedSchema(client)}.delegation_${version}
+       (chain_id, vault, delegate, type, contract, token_id, ${own} block_number, log_index, block_timestamp, transaction_hash)
+     select 1, ${columns}, ${rights(version)} ${EVENT} from ${from}`,
+  );
+};
+
+/** One token of the same contract for each number. */
+const insertTokens = (
+  client: pg.Client,
+  version: Version,
+  vault: string,
+  delegate: string,
+  last: number,
+  first = 1,
+) => {
+  const type = version === "v1" ? "TOKEN" : "ERC721";
+  const columns = `${vault}, '${delegate}', type, ${address("contract", "0")}, i`;
+  return insert(client, version, columns, `generate_series(${first}, ${last}) i, (values ('${type}')) t (type)`);
+};
+
+/** Delegations of every type between wallets that have few. */
+const insertFew = (client: pg.Client, version: Version, count: number) => {
+  const types = version === "v1" ? ["ALL", "CONTRACT", "TOKEN"] : ["ALL", "CONTRACT", "ERC721", "ERC20", "ERC1155"];
+  const type = `(array['${types.join("','")}'])[1 + i % ${types.length}]`;
+  const contract = `case when type = 'ALL' then '${ZERO_ADDRESS}' else ${address("contract", "i % 5000")} end`;
+  const tokenId = "case when type in ('TOKEN', 'ERC721', 'ERC1155') then i else 0 end";
+  const columns = `${address("vault", "i / 3")}, ${address("delegate", "i / 2")}, type, ${contract}, ${tokenId}`;
+  return insert(client, version, columns, `generate_series(1, ${count}) i, lateral (select ${type} as type) t`);
+};
+
+const open = async () => {
   const databaseUrl = await createSampleDatabase();
   const client = new pg.Client(databaseUrl);
   await client.connect();
+  return { databaseUrl, client, popular: await wallet(client, "popular") };
+};
+
+/** The samples, and a wallet that many others delegated a token to in v2. */
+export const createPopularDatabase = async (fans: number) => {
+  const database = await open();
+  await insertTokens(database.client, "v2", address("fan", "i"), database.popular, fans);
+  return database;
+};
+
+/**
+ * The samples, and a million delegations in v2, a hundred thousand in v1: most between wallets with few, one pair of
+ * wallets that share ten thousand tokens, and in v2 one wallet that two hundred thousand others delegated to.
+ */
+export const createMillionDatabase = async () => {
+  const { client, ...database } = await open();
   const few = { vault: await wallet(client, "vault", 7), delegate: await wallet(client, "delegate", 7) };
-  const many = { vault: await wallet(client, "collector", 0), delegate: await wallet(client, "friend", 0) };
-  const popular = await wallet(client, "popular", 0);
-  const contract = await wallet(client, "contract", 0);
-  for (const version of ["v1", "v2"] as const) {
-    const types = version === "v1" ? "'ALL','CONTRACT','TOKEN'" : "'ALL','CONTRACT','ERC721','ERC20','ERC1155'";
-    const token = version === "v1" ? "TOKEN" : "ERC721";
-    const rights = version === "v2" ? `'${ZERO_HASH}', case when type in ('ERC20', 'ERC1155') then i else 0 end,` : "";
-    const ofType = (type: string) => (version === "v2" ? rights.replaceAll("type", `'${type}'`) : "");
-    await insert(
-      client,
-      version,
-      `select 1, ${address("vault", "i / 3")}, ${address("delegate", "i / 2")}, type,
-         case when type = 'ALL' then '${ZERO_ADDRESS}' else ${address("contract", "i % 5000")} end,
-         case when type in ('TOKEN', 'ERC721', 'ERC1155') then i else 0 end, ${rights} ${EVENT}
-       from generate_series(1, 790000) i, lateral (select (array[${types}])[1 + i % ${version === "v1" ? 3 : 5}] as type) t`,
-    );
-    await insert(
-      client,
-      version,
-      `select 1, '${many.vault}', '${many.delegate}', '${token}', ${address("contract", "0")}, i, ${ofType(token)} ${EVENT}
-       from generate_series(1, 10000) i`,
-    );
-    await insertFans(client, version, popular, 200_000);
-  }
-  // One delegation of the very kind that the others have ten thousand of.
-  await insert(
-    client,
-    "v2",
-    `select 1, '${few.vault}', '${few.delegate}', 'ERC721', '${contract}', i, '${ZERO_HASH}', 0, ${EVENT} from generate_series(5000, 5000) i`,
+  const many = { vault: await wallet(client, "collector"), delegate: await wallet(client, "friend") };
+  // Indexes for lists take longer to keep than to make.
+  const schema = await servedSchema(client);
+  const { rows: indexes } = await client.query(
+    `select indexrelid::regclass::text as name, pg_get_indexdef(indexrelid) as definition from pg_index
+     where indrelid = any ('{${schema}.delegation_v1, ${schema}.delegation_v2}'::regclass[]) and not indisprimary`,
   );
-  return { databaseUrl, client, few, many, popular, contract };
+  for (const { name } of indexes) await client.query(`drop index ${name}`);
+  for (const [version, count] of [
+    ["v1", 90_000],
+    ["v2", 790_000],
+  ] as const) {
+    await insertFew(client, version, count);
+    await insertTokens(client, version, `'${many.vault}'`, many.delegate, 10_000);
+  }
+  await insertTokens(client, "v2", address("fan", "i"), database.popular, 200_000);
+  // One delegation of the very kind that the others have ten thousand of.
+  await insertTokens(client, "v2", `'${few.vault}'`, few.delegate, 5000, 5000);
+  for (const { definition } of indexes) await client.query(definition);
+  return { ...database, client, few, many, contract: await wallet(client, "contract") };
 };

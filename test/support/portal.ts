@@ -8,7 +8,7 @@ export const newWallet = (): PrivateKeyAccount => privateKeyToAccount(generatePr
 
 type Sent = { method?: string; body?: unknown; headers?: OutgoingHttpHeaders };
 
-/** What the developer page gets back, with its body read. */
+/** An answer with its body parsed. */
 export type PortalAnswer<Body> = Answer & { json: Body };
 
 export type KeyJson = {
@@ -21,7 +21,7 @@ export type KeyJson = {
   days: { day: string; requests: number }[];
 };
 
-/** A browser on the developer page, as far as HTTP can tell: it has an origin, and keeps cookies. */
+/** A browser on the developer page: it has an origin, and keeps cookies. */
 export class Visitor {
   readonly #api: Api;
   readonly cookies = new Map<string, string>();
@@ -34,14 +34,25 @@ export class Visitor {
     return this.#api.url;
   }
 
-  /** Sends what the page would send; a header that is set to undefined is left out. */
+  /** A browser with the same cookies, at another process or at the same one. */
+  at(api: Api): Visitor {
+    const visitor = new Visitor(api);
+    for (const [name, value] of this.cookies) visitor.cookies.set(name, value);
+    return visitor;
+  }
+
+  get cookieHeader(): string {
+    return [...this.cookies].map(([name, value]) => `${name}=${value}`).join("; ");
+  }
+
+  /** Sends what the page would send, without the headers that are set to undefined. */
   async send<Body = { type: string; detail: string }>(
     path: string,
     { method = "GET", body, headers = {} }: Sent = {},
   ): Promise<PortalAnswer<Body>> {
     const isChange = method !== "GET";
     const all: OutgoingHttpHeaders = {
-      Cookie: [...this.cookies].map(([name, value]) => `${name}=${value}`).join("; ") || undefined,
+      Cookie: this.cookieHeader || undefined,
       Origin: isChange ? this.origin : undefined,
       "Sec-Fetch-Site": "same-origin",
       "Content-Type": body === undefined ? undefined : "application/json",
@@ -94,7 +105,7 @@ export class Visitor {
   }
 }
 
-/** Somebody who is signed in. */
+/** A visitor who is signed in. */
 export const signedIn = async (api: Api, wallet = newWallet()): Promise<Visitor> => {
   const visitor = new Visitor(api);
   await visitor.signIn(wallet);

@@ -163,13 +163,18 @@ export class RandomChain {
     return found;
   }
 
-  /** The state digests that the API tells, at the block that it names; null where it does not tell any yet. */
+  /** The state digests that the API publishes, with their block: null until it has any. */
+  async readToldDigests(apiUrl: string): Promise<ToldDigests | null> {
+    const status = (await (await fetch(`${apiUrl}/status`)).json()) as Status;
+    return status.chains.find(({ chainId }) => chainId === this.local.chainId)?.stateDigest ?? null;
+  }
+
+  /** Compares these digests with the registries at their block: null until there are any. */
   async compareToldDigests(apiUrl: string): Promise<string[] | null> {
-    const status = await (await fetch(`${apiUrl}/status`)).json();
-    const { stateDigest } = (status as Status).chains.find(({ chainId }) => chainId === this.local.chainId) ?? {};
-    if (!stateDigest) return null;
+    const told = await this.readToldDigests(apiUrl);
+    if (!told) return null;
     const compared = REGISTRIES.map((registry) =>
-      this.#compareDigest("/status", registry, BigInt(stateDigest.block), stateDigest[registry]),
+      this.#compareDigest("/status", registry, BigInt(told.block), told[registry]),
     );
     return (await Promise.all(compared)).flat();
   }
@@ -203,6 +208,5 @@ export class RandomChain {
   }
 }
 
-type Status = {
-  chains: { chainId: number; stateDigest: { block: number; v1: string | null; v2: string | null } | null }[];
-};
+type ToldDigests = { block: number; v1: string | null; v2: string | null };
+type Status = { chains: { chainId: number; stateDigest: ToldDigests | null }[] };

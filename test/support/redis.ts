@@ -14,7 +14,7 @@ import { until } from "./setup.ts";
 /** The machine's Redis, or Valkey; null where it has neither. */
 export const redisServer = findProgram("redis-server", "valkey-server");
 
-/** Tests that need a Redis. Where there is none they are left out, and the line of each says why. */
+/** Tests that need Redis. Without it they are skipped, and their title says why. */
 export const describeWithRedis = (title: string, tests: () => void) =>
   describe.skipIf(redisServer === null)(
     redisServer === null ? `${title} [LEFT OUT: needs redis-server, as by apt-get install redis-server]` : title,
@@ -30,10 +30,9 @@ export const startRedis = async (options: RedisOptions = {}) => {
   return redis;
 };
 
-/** The same for several tests of a file: who asks for it stops it. It remembers nothing when it ends. */
+/** The same for several tests: the caller stops it. It keeps no data. */
 export const launchRedis = async ({ password }: RedisOptions = {}) => {
-  // Below the ports that connections are made from: whoever asks for it while it is away must not be
-  // given its port, and so be connected with itself.
+  // Below the ephemeral ports: a client that connects while Redis is away could get its port, and connect to itself.
   const port = await findFreePort(20_000 + Math.floor(Math.random() * 10_000));
   const directory = await mkdtemp(join(tmpdir(), "delegation-registry-redis-"));
   const url = `redis://${password ? `:${password}@` : ""}127.0.0.1:${port}`;
@@ -74,16 +73,16 @@ export const launchRedis = async ({ password }: RedisOptions = {}) => {
     url,
     port,
     kill,
-    /** Again, where it was before. */
+    /** Starts it again on the same port. */
     restart: start,
-    /** Lets it hang: it is there, and says nothing. */
+    /** Stops it without closing connections: it does not answer. */
     hang: () => server.kill("SIGSTOP"),
     wake: () => server.kill("SIGCONT"),
     stop: async () => {
       await kill();
       await rm(directory, { recursive: true, force: true });
     },
-    /** Asks it, over a connection of its own. */
+    /** Sends a command over a new connection. */
     ask: async (...command: string[]): Promise<unknown> => {
       const client = await connect(url);
       try {
@@ -104,16 +103,15 @@ const connect = async (url: string) => {
   return client;
 };
 
-/** The keys that clients are counted under begin with this. */
 export const KEY_PREFIX = "delegation-registry:rate-limit:";
 
-/** A command as MONITOR shows it. Times are in microseconds of the server's clock. */
+/** A command from MONITOR. Times are in microseconds of the server's clock. */
 type Command = { at: number; isByScript: boolean; words: string[] };
 
-/** The store's decision about a request: between two moments, and where it was admitted, counted as of `stamp`. */
+/** Redis decided about a request between two moments. `stamp`: the time of an admission; null for a refusal. */
 type StoreDecision = { client: string; from: number; to: number; stamp: number | null };
 
-/** Watches all that a Redis is told, until the test is over or it ends. */
+/** Records all commands that a Redis gets, until the test is over. */
 export const watchRedis = async (redis: Redis) => {
   const commands: Command[] = [];
   const client = await connect(redis.url);
@@ -125,7 +123,7 @@ export const watchRedis = async (redis: Redis) => {
   const readCommands = async (): Promise<readonly Command[]> => {
     const mark = `mark ${++marks} of ${process.pid}`;
     await redis.ask("ECHO", mark);
-    await until("what Redis was told is known", async () => commands.some(({ words }) => words[1] === mark), 10);
+    await until("all commands are recorded", () => commands.some(({ words }) => words[1] === mark), 10);
     return commands;
   };
   return {
@@ -159,7 +157,7 @@ const decisionsOf = (commands: readonly Command[]): StoreDecision[] => {
     }
     if (!script) continue;
     const client = script.words[3]?.slice(KEY_PREFIX.length) ?? "";
-    // Not before its first step: one that Redis does not know has none, and is sent anew.
+    // A script that Redis does not know has no steps, and is sent again.
     let decision = decisions.at(-1);
     if (decision?.from !== script.at) {
       decision = { client, from: script.at, to: script.at, stamp: null };
@@ -171,16 +169,13 @@ const decisionsOf = (commands: readonly Command[]): StoreDecision[] => {
   return decisions;
 };
 
-/**
- * The limit holds from both sides, by the server's clock: never more admissions in any window, and no
- * refusal where fewer were in it.
- */
+/** By the server's clock: no window has more admissions than the limit, and none was refused below it. */
 export const expectExact = (decisions: readonly StoreDecision[], { requests, windowMs }: Limit) => {
   const window = windowMs * 1000;
   for (const client of new Set(decisions.map(({ client }) => client))) {
     const own = decisions.filter((decision) => decision.client === client);
     const admitted = own.filter((decision) => decision.stamp !== null);
-    // What is stored is the truth: it is when it was decided, but for a server that looks at its clock once for a command.
+    // Some servers read their clock once for a command.
     const wrong = admitted.filter(({ stamp, from, to }) => Number(stamp) < from - 1000 || Number(stamp) > to);
     expect(wrong, `${client}: stamps of another time`).toEqual([]);
 

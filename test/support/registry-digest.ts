@@ -14,7 +14,7 @@ export const digestOf = (lines: readonly string[]): string => {
 };
 
 /** The line of a delegation, as docs/digest.md has it. */
-export const digestLine = (chainId: number, registry: Registry, delegation: DelegationV1 | DelegationV2): string => {
+const digestLine = (chainId: number, registry: Registry, delegation: DelegationV1 | DelegationV2): string => {
   const { type, vault, delegate, contract, tokenId } = delegation;
   const { rights, amount } = "rights" in delegation ? delegation : { rights: zeroHash, amount: 0n };
   return `${chainId} ${registry} ${type} ${vault} ${delegate} ${contract} ${tokenId} ${rights} ${amount}`.replaceAll(

@@ -1,22 +1,18 @@
-import { join } from "node:path";
 import pg from "pg";
-import { onTestFinished } from "vitest";
-import { startNode } from "../../stack/child.ts";
-import { keepOutput } from "./output.ts";
+import { expect, onTestFinished } from "vitest";
+import { rolesCommand } from "../../roles/roles-command.ts";
+import { HOT, VAULT } from "./api.ts";
+import { servedSchema } from "./index-copy.ts";
 import { uniqueName } from "./unique-name.ts";
 
-/** `npm run roles`, to its end. */
-export const runRoles = async (env: NodeJS.ProcessEnv): Promise<{ code: number | null; output: string }> => {
-  const { output, printed } = keepOutput();
-  const child = startNode(join(import.meta.dirname, "../../roles/main.ts"), [], {
-    output,
-    env: { PATH: process.env.PATH, HOME: process.env.HOME, ...env },
-  });
-  const { code } = await child.exited;
-  return { code, output: printed() };
+/** Runs the roles command in this process. */
+export const runRoles = async (env: NodeJS.ProcessEnv): Promise<{ code: number; output: string }> => {
+  const lines: string[] = [];
+  const code = await rolesCommand(env, (text) => lines.push(text));
+  return { code, output: lines.join("\n") };
 };
 
-/** Settings of `npm run roles` for a database, with roles that no other test has. They go with the test. */
+/** Settings of `npm run roles` for a database, with roles that no other test has. They are dropped after the test. */
 export const rolesFor = (databaseUrl: string) => {
   const [indexer, api, analyst] = [uniqueName("indexer"), uniqueName("api"), uniqueName("analyst")];
   onTestFinished(async () => {
@@ -51,4 +47,79 @@ export const rolesFor = (databaseUrl: string) => {
     },
     urlOf,
   };
+};
+
+const expectDenied = async (client: pg.Client, statements: readonly string[]) => {
+  for (const statement of statements) {
+    await expect(client.query(statement), statement).rejects.toThrow(/permission denied|must be owner|read-only/);
+  }
+};
+
+const expectAllowed = async (client: pg.Client, statements: readonly string[]) => {
+  for (const statement of statements) await expect(client.query(statement), statement).resolves.toBeDefined();
+};
+
+type Clients = Record<"asIndexer" | "asApi" | "asAnalyst", pg.Client>;
+
+/** Each role can do its own work and none of the others', also with what the indexer makes after the roles were made. */
+export const expectRights = async ({ asIndexer, asApi, asAnalyst }: Clients, chainId: number): Promise<void> => {
+  const index = await servedSchema(asIndexer);
+  await expectAllowed(asIndexer, [
+    "create or replace view analytics.roles_test as select * from registry.delegation_change",
+    `create or replace function analytics.count_test() returns bigint stable language sql
+       return (select count(*) from analytics.roles_test)`,
+  ]);
+  await expectDenied(asIndexer, [
+    "select 1 from service.api_key",
+    "delete from service.api_key",
+    "create table service.mine ()",
+  ]);
+
+  await expectAllowed(asApi, [
+    "select * from registry.delegation_v1 limit 1",
+    "select * from registry.delegation_v2 limit 1",
+    "select * from registry.indexed_block",
+    "select * from registry.vault_v1 limit 1",
+    "select * from indexer.chain",
+    "select * from analytics.daily_activity",
+    "select * from analytics.contracts",
+  ]);
+  await expectDenied(asApi, [
+    "delete from registry.delegation_v2",
+    "update registry.delegation_v1 set chain_id = 0",
+    "update indexer.shard set caught_up = true",
+    "create table registry.mine ()",
+    "create table indexer.mine ()",
+    "create table public.mine ()",
+    "create schema mine",
+    `select 1 from ${index}.delegation_v2`,
+    "select 1 from ponder_sync.blocks",
+    "delete from analytics.roles_test",
+  ]);
+
+  const { rows } = await asAnalyst.query("select count(*), analytics.count_test() from analytics.roles_test");
+  expect(Number(rows[0].count)).toBeGreaterThan(0);
+  expect(rows[0].count_test).toBe(rows[0].count);
+  await expectAllowed(asAnalyst, [
+    "select * from analytics.changes limit 1",
+    "select * from analytics.chains",
+    `select * from analytics.delegations_at(${chainId}, 10)`,
+    `select analytics.check_all(${chainId}, '${HOT}', '${VAULT}')`,
+    // It may lift its own restraint. That gives it no further rights.
+    "set default_transaction_read_only = off",
+  ]);
+  await expectDenied(asAnalyst, [
+    "select 1 from service.api_key",
+    "select 1 from service.api_key_usage",
+    "select 1 from service.session",
+    "select 1 from service.sign_in",
+    "select 1 from registry.delegation_v2",
+    `select 1 from ${index}.delegation_v2`,
+    "select 1 from indexer.shard",
+    "select 1 from ponder_sync.blocks",
+    "delete from analytics.roles_test",
+    "create view analytics.mine as select 1",
+    "create schema mine",
+    "create table public.mine ()",
+  ]);
 };

@@ -32,23 +32,13 @@ type Row = {
   amount: string | null;
 };
 
-const readRow = ({
-  registry,
-  type,
-  token_standard,
-  vault,
-  delegate,
-  contract,
-  token_id,
-  rights,
-  amount,
-}: Row): Listed => ({
-  type: token_standard ?? type,
-  vault,
-  delegate,
-  contract: contract ?? zeroAddress,
-  tokenId: BigInt(token_id ?? 0),
-  ...(registry === "v2" && { rights: rights ?? zeroHash, amount: BigInt(amount ?? 0) }),
+const readRow = (row: Row): Listed => ({
+  type: row.token_standard ?? row.type,
+  vault: row.vault,
+  delegate: row.delegate,
+  contract: row.contract ?? zeroAddress,
+  tokenId: BigInt(row.token_id ?? 0),
+  ...(row.registry === "v2" && { rights: row.rights ?? zeroHash, amount: BigInt(row.amount ?? 0) }),
 });
 
 /** What SQL answers at a block, or at the newest one: every check, or some, and every list. In one transaction. */

@@ -11,18 +11,19 @@ import { until } from "./setup.ts";
 
 const PER_SECOND = 60;
 const CONNECTIONS = 6;
-/** A request is told within 2 s that it is not answered; a busy machine may be as late again. */
+/** The service refuses a request within 2 s; a busy machine may take as long again. */
 const LATEST_MS = 4_000;
-/** So that answers are stale only where a test wants them so: not after a fault of a minute. */
+/** Longer than any fault: answers are stale only where a test wants them so. */
 const MAX_LAG_SECONDS = 300;
 
-/** The service over a chain that counts, for the tests of a file: who asks for it stops it. */
+/** The service over a counting chain, for the tests of a file. The caller stops it. */
 export const launchService = async (createDatabase?: (serverUrl: string) => Promise<string>) => {
   const directory = await mkdtemp(join(tmpdir(), "delegation-registry-faults-"));
   const options = { directory, chainIds: [1], apis: 1, maxLagSeconds: MAX_LAG_SECONDS };
   const service = await Service.start({ ...options, ...(createDatabase && { createDatabase }) });
   return {
     service,
+    directory,
     stop: async () => {
       await service.stop();
       await rm(directory, { recursive: true, force: true });
@@ -31,8 +32,8 @@ export const launchService = async (createDatabase?: (serverUrl: string) => Prom
 };
 
 /**
- * Lets a fault happen while the service is asked, and expects what it always promises: no wrong answer, none missing
- * but for a 503 in time while the fault lasts, and recovery without hands, all blocks included.
+ * Runs a fault under load, and expects what the service always promises: no wrong answer, no failure but a 503 in time
+ * while the fault lasts, and recovery by itself, all blocks included.
  */
 export const survive = async (service: Service, fault: Fault): Promise<{ refused: number }> => {
   const reports: Report[] = [];
@@ -40,14 +41,14 @@ export const survive = async (service: Service, fault: Fault): Promise<{ refused
   const running = runLoad(load, (report) => reports.push(report));
   const answered = () => reports.reduce((sum, report) => sum + report.answered, 0);
   try {
-    await until("it answers", async () => answered() > PER_SECOND, 20);
+    await until("the service answers", answered, 60, (count) => count > PER_SECOND);
     const from = Date.now();
     await fault.run(service);
     const causeGone = Date.now();
     await service.untilRecovered();
     const recovered = Date.now();
     const before = answered();
-    await until("it answers as before", async () => answered() > before + 2 * PER_SECOND, 20);
+    await until("the service answers as before", answered, 20, (count) => count > before + 2 * PER_SECOND);
 
     const errors = reports.flatMap((report) => report.errors);
     const window = { name: fault.name, from, causeGone, recovered, concerns: () => true };

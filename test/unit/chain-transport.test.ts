@@ -1,7 +1,7 @@
 import { inspect } from "node:util";
 import { type Address, createClient, type Hash, type Log, numberToHex, toEventSelector, zeroHash } from "viem";
 import { getChainId } from "viem/actions";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from "vitest";
 import { createChainTransport } from "../../indexer/chain-transport.ts";
 import { networks } from "../../registry/networks.ts";
 import { encodeV1, encodeV2 } from "../../sandbox/calls.ts";
@@ -14,7 +14,9 @@ type Filter = { topics?: unknown; blockHash?: unknown };
 
 const UNKNOWN = `0x${"ab".repeat(32)}` as const;
 
-const clientOf = (...urls: string[]) => createChainTransport(8453, urls)({ retryCount: 0 });
+/** Long enough between retries for other requests, and no longer. */
+const RETRY_MS = 10;
+const clientOf = (...urls: string[]) => createChainTransport(8453, urls, [], RETRY_MS)({ retryCount: 0 });
 
 let chain: LocalChain;
 
@@ -32,7 +34,7 @@ const createEndpoints = async () => {
 };
 
 describe("createChainTransport() with several endpoints", () => {
-  test("uses the first one that answers, and lets one that does not rest", async () => {
+  test("uses the first one that answers, and passes over one that failed", async () => {
     const { first, second, request } = await createEndpoints();
     first.intercept = () => ({ status: 503 });
     expect(await request({ method: "eth_blockNumber" })).toBe("0x0");
@@ -41,7 +43,7 @@ describe("createChainTransport() with several endpoints", () => {
     expect(second.seen.filter(({ method }) => method === "eth_blockNumber")).toHaveLength(2);
   });
 
-  test("asks one at rest when all others fail", async () => {
+  test("asks one that failed again when all others fail", async () => {
     const { first, second, request } = await createEndpoints();
     first.intercept = () => ({ status: 503 });
     await request({ method: "eth_blockNumber" });
@@ -50,7 +52,7 @@ describe("createChainTransport() with several endpoints", () => {
     expect(await request({ method: "eth_blockNumber" })).toBe("0x0");
   });
 
-  test("throws the first endpoint's error when all fail: it is the one with limits to learn", async () => {
+  test("throws the first endpoint's error when all fail: Ponder reads a provider's limits from it", async () => {
     const { first, second, request } = await createEndpoints();
     await request({ method: "eth_blockNumber" });
     first.intercept = () => ({ error: { code: -32005, message: "query returned more than 10000 results" } });
@@ -72,7 +74,7 @@ describe("createChainTransport() with several endpoints", () => {
 });
 
 describe("createChainTransport() over an endpoint that fails for a moment", () => {
-  test("asks again which chain it is on, whatever the first answer was", async () => {
+  test("asks again which chain it is on after any failure", async () => {
     const proxy = await startRpcProxy(chain.url);
     const { request } = clientOf(proxy.url);
     for (const failure of [
@@ -85,20 +87,20 @@ describe("createChainTransport() over an endpoint that fails for a moment", () =
       await expect(request({ method: "eth_blockNumber" })).rejects.not.toThrow(/is on chain/);
       proxy.intercept = () => undefined;
       expect(await request({ method: "eth_blockNumber" })).toBe("0x0");
-      // Only what was out of reach is asked again: so it is, for the next kind of failure.
+      // Only an endpoint that was unreachable is asked again: make it so for the next kind of failure.
       proxy.intercept = () => ({ status: 503 });
       await expect(request({ method: "eth_blockNumber" })).rejects.toThrow();
     }
   });
 
-  test("takes an empty answer for none", async () => {
+  test("takes an empty response for a failure, and asks the next endpoint", async () => {
     const { first, request } = await createEndpoints();
     await request({ method: "eth_blockNumber" });
     first.intercept = () => ({ status: 200 });
     expect(await request({ method: "eth_blockNumber" })).toBe("0x0");
   });
 
-  test("waits a little for a block that is not there by its number", async () => {
+  test("retries a block number that the node does not know yet", async () => {
     const proxy = await startRpcProxy(chain.url);
     const { request } = clientOf(proxy.url);
     let asked = 0;
@@ -107,9 +109,9 @@ describe("createChainTransport() over an endpoint that fails for a moment", () =
   });
 });
 
-describe("createChainTransport() given some of the registries' logs", () => {
-  /** A chain with four logs of one kind in its newest block, over an RPC that leaves some out, as often as it is told. */
-  const createLogs = async () => {
+describe("createChainTransport() when a node leaves out some of the registries' logs", () => {
+  /** A chain with four logs of one kind in its newest block, over endpoints that can leave some out. */
+  const createLogs = async (endpoints = 1) => {
     const chain = await createChain(8453);
     const { v1, v2 } = networks.get(8453) ?? {};
     const [vault, ...others] = chain.accounts;
@@ -120,8 +122,10 @@ describe("createChainTransport() given some of the registries' logs", () => {
     }
     await chain.client.mine({ blocks: 1 });
 
-    const proxy = await startRpcProxy(chain.url);
-    const transport = createChainTransport(8453, [proxy.url], [v1.address, v2.address])({ retryCount: 0 });
+    const proxies = await Promise.all(Array.from({ length: endpoints }, () => startRpcProxy(chain.url)));
+    const [proxy] = proxies as [(typeof proxies)[number]];
+    const urls = proxies.map(({ url }) => url);
+    const transport = createChainTransport(8453, urls, [v1.address, v2.address], RETRY_MS)({ retryCount: 0 });
     const request: (body: { method: string; params: unknown[] }) => Promise<unknown> = transport.request;
     const leaveOut = (keep: number, times: number, isMeant = (filter: Filter) => filter !== undefined) => {
       let told = 0;
@@ -139,19 +143,16 @@ describe("createChainTransport() given some of the registries' logs", () => {
       await request({ method: "eth_getBlockByNumber", params: ["latest", true] });
       return request({ method: "eth_getLogs", params: [{ blockHash: block.hash }] });
     };
-    return { askRange, askBlock, leaveOut };
+    return { proxy, askRange, askBlock, leaveOut };
   };
 
-  test.each([0, 3])(
-    "has all of them in the end, of a range and of a block, when it is told %i of four",
-    async (keep) => {
-      const { askRange, askBlock, leaveOut } = await createLogs();
-      for (const ask of [askRange, askBlock]) {
-        leaveOut(keep, 1);
-        expect(await ask()).toHaveLength(4);
-      }
-    },
-  );
+  test.for([0, 3])("gets all four, of a range and of a block, after an answer with %i of them", async (keep) => {
+    const { askRange, askBlock, leaveOut } = await createLogs();
+    for (const ask of [askRange, askBlock]) {
+      leaveOut(keep, 1);
+      expect(await ask()).toHaveLength(4);
+    }
+  });
 
   test("fails while a block's logs are fewer than by its number, and takes those of a range from either answer", async () => {
     const { askRange, askBlock, leaveOut } = await createLogs();
@@ -159,11 +160,32 @@ describe("createChainTransport() given some of the registries' logs", () => {
     await expect(askBlock()).rejects.toThrow(/No node has all logs of block/);
     expect(await askRange()).toHaveLength(4);
   });
+
+  test("takes logs of a range that one of two endpoints never has from the other, and logs a warning once", async () => {
+    const warn = vi.spyOn(console, "warn").mockImplementation(() => {});
+    onTestFinished(() => warn.mockRestore());
+    const { proxy, askRange, leaveOut } = await createLogs(2);
+    leaveOut(0, 100);
+    expect(await askRange()).toHaveLength(4);
+    expect(await askRange()).toHaveLength(4);
+    expect(warn.mock.calls).toEqual([[expect.stringContaining(`${proxy.url} lacks logs`)]]);
+  });
+
+  test("does not accept an empty range from a node that has not reached its last block", async () => {
+    const { proxy, askRange } = await createLogs();
+    proxy.intercept = ({ method }) => {
+      if (method === "eth_blockNumber") return { result: "0x0" };
+      return method === "eth_getLogs" ? { result: [] } : undefined;
+    };
+    await expect(askRange()).rejects.toThrow(/is at block 0, and cannot tell the logs up to block 1/);
+    proxy.intercept = () => undefined;
+    expect(await askRange()).toHaveLength(4);
+  });
 });
 
 describe("createChainTransport() asked for a block that no node has", () => {
-  test("says so within seconds, in the one way that Ponder does not repeat", async () => {
-    const { request } = await createEndpoints();
+  test("fails within seconds, with an error that Ponder does not retry", async () => {
+    const { request } = createChainTransport(8453, [chain.url])({ retryCount: 0 });
     const startedAt = Date.now();
     await expect(request({ method: "eth_getLogs", params: [{ blockHash: UNKNOWN }] })).rejects.toMatchObject({
       message: expect.stringContaining("revert"),
@@ -172,7 +194,7 @@ describe("createChainTransport() asked for a block that no node has", () => {
     expect(Date.now() - startedAt).toBeLessThan(5000);
   });
 
-  test("waits a little for a node that is behind", async () => {
+  test("retries while a node is behind", async () => {
     const { first, second, request } = await createEndpoints();
     let asked = 0;
     const behind = () => (++asked <= 4 ? { error: { code: -32000, message: "unknown block" } } : { result: [] });
@@ -183,7 +205,7 @@ describe("createChainTransport() asked for a block that no node has", () => {
     expect(await request({ method: "eth_getLogs", params: [{ blockHash: UNKNOWN }] })).toEqual([]);
   });
 
-  test("takes the block from whichever node has it", async () => {
+  test("takes the block from the node that has it", async () => {
     const { first, request } = await createEndpoints();
     const { hash } = await chain.client.getBlock();
     await request({ method: "eth_blockNumber" });
@@ -199,7 +221,7 @@ describe("createChainTransport() asked for a block that no node has", () => {
     "Block with hash 0xab not found",
     "hash 0xab is not currently canonical",
     "requested resource not found",
-  ])('knows it by "%s"', async (message) => {
+  ])('recognises "%s"', async (message) => {
     const { first, second, request } = await createEndpoints();
     await request({ method: "eth_blockNumber" });
     first.intercept = () => ({ error: { code: -32000, message } });
@@ -241,14 +263,14 @@ describe("createChainTransport() asked for the logs of a block", () => {
   const askForLogs = (request: ReturnType<typeof clientOf>["request"], hash: Hash) =>
     request({ method: "eth_getLogs", params: [{ blockHash: hash }] });
 
-  test("takes them from whichever node has all", async () => {
+  test("takes them from the node that has all", async () => {
     const { first, request } = await createEndpoints();
     const hash = await mineLogs();
     first.intercept = ({ method }) => (method === "eth_getLogs" ? { result: [] } : undefined);
     expect(await askForLogs(request, hash)).toHaveLength(2);
   });
 
-  test("does without some that no node has only if the receipts have no more either", async () => {
+  test("accepts fewer than the bloom filter says only if the receipts have no more either", async () => {
     const { first, second, request } = await createEndpoints();
     const hash = await mineLogs();
     // This node has no such method; others do.
@@ -269,7 +291,7 @@ describe("createChainTransport() asked for the logs of a block", () => {
     expect(await askForLogs(request, hash)).toHaveLength(2);
   });
 
-  test("is content with what there is where filters say nothing", async () => {
+  test("accepts the logs as they are where bloom filters say nothing", async () => {
     const { first, second, request } = await createEndpoints();
     const hash = await mineLogs();
     for (const logsBloom of [`0x${"0".repeat(512)}`, `0x${"f".repeat(512)}`]) {
@@ -284,7 +306,7 @@ describe("createChainTransport() asked for the logs of a block", () => {
   });
 });
 
-test("a method that a node does not have is not taken for a block that it does not have", async () => {
+test('a node\'s "method not found" is not taken for "block not found"', async () => {
   const { first, second, request } = await createEndpoints();
   await request({ method: "eth_blockNumber" });
   const without = () => ({ error: { code: -32601, message: "the method eth_getBlockReceipts was not found" } });
@@ -294,7 +316,7 @@ test("a method that a node does not have is not taken for a block that it does n
   await expect(asked).rejects.toMatchObject({ code: -32601 });
 });
 
-test("no error holds more of an endpoint's URL than its host", async () => {
+test("errors contain the host of an endpoint's URL, and nothing else of it", async () => {
   const proxy = await startRpcProxy(chain.url);
   const { host } = new URL(proxy.url);
   const { request } = clientOf(`http://user:pa55@${host}/v2/s3cret?key=s3cret`);

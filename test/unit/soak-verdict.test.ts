@@ -2,11 +2,9 @@ import { expect, test } from "vitest";
 import { counterOf, questionsOf } from "../../soak/counting-chain.ts";
 import { judgeMemory, sortErrors } from "../../soak/verdict.ts";
 
-// What a soak fails for. That it runs is shown by running it.
-
 const address = (number: number) => `0x${number.toString(16).padStart(40, "0")}` as const;
 
-test("an answer is right at one block and wrong at the next", () => {
+test("questionsOf() tells an answer that is right at one block and wrong at the next", () => {
   const counter = counterOf({ chainId: 1, accounts: Array.from({ length: 10 }, (_, index) => address(index + 1)) });
   const questions = questionsOf(counter);
   const changing = questions.filter(({ isRight }) => isRight(4, "true") || isRight(5, "true"));
@@ -17,7 +15,7 @@ test("an answer is right at one block and wrong at the next", () => {
   expect([balance?.isRight(7, "7"), balance?.isRight(7, "6")]).toEqual([true, false]);
 });
 
-test("an error belongs to a fault that concerns it, from its beginning until the service has recovered", () => {
+test("sortErrors() gives an error to a fault of its chain, from its beginning until the service has recovered", () => {
   const error = { at: 5_000, ms: 3, port: 1, chainId: 137, what: "503 stale-index" };
   const window = { name: "rpc-outage", from: 4_000, causeGone: 6_000, recovered: 9_000 };
   const concerns = ({ chainId }: { chainId: number }) => chainId === 137;
@@ -30,7 +28,7 @@ test("an error belongs to a fault that concerns it, from its beginning until the
   expect(sortErrors([error, ...nobodys], windows).nobodys).toEqual(nobodys);
 });
 
-test("memory that still grows in the last third of a life is not flat", () => {
+test("judgeMemory() refuses memory that still grows in the last third of a process's life", () => {
   const minutes = (megabytes: (second: number) => number) =>
     Array.from({ length: 600 }, (_, second) => ({
       at: second * 1000,

@@ -7,7 +7,7 @@ import { Problem } from "../../../api/problem.ts";
 import { addKey } from "../../support/keys.ts";
 import { connect, createDatabase } from "../../support/setup.ts";
 
-/** A real database whose answers can be lost on their way: what was asked is done all the same. */
+/** A real database that executes statements, but can lose their answers. */
 class LossyDatabase extends Database {
   losesAnswers = false;
 
@@ -36,7 +36,7 @@ const count = (usage: KeyUsage, id: string, times: number) => {
   for (let time = 0; time < times; time++) usage.count(id);
 };
 
-test("what is sent again, because no answer came, counts once; and what came in between counts too", async () => {
+test("a batch that is sent again, because its answer was lost, counts once", async () => {
   const { database, id, readCount } = await createUsage();
   const usage = new KeyUsage(database);
   count(usage, id, 20);
@@ -51,7 +51,23 @@ test("what is sent again, because no answer came, counts once; and what came in 
   expect(await readCount()).toBe(21);
 });
 
-test("several processes that write at the same time, over and over, lose nothing", async () => {
+test("requests that are counted while the table is locked are written once, after that", async () => {
+  const { database, client, id, readCount } = await createUsage();
+  const usage = new KeyUsage(database);
+  await client.query("begin; lock table service.api_key_usage in access exclusive mode");
+  for (let round = 0; round < 2; round++) {
+    count(usage, id, 5);
+    await usage.write();
+    expect(usage.isWritten).toBe(false);
+  }
+  await client.query("rollback");
+  count(usage, id, 1);
+  for (let round = 0; round < 3; round++) await usage.write();
+  expect(usage.isWritten).toBe(true);
+  expect(await readCount()).toBe(11);
+});
+
+test("several processes that write at the same time lose nothing", async () => {
   const { database, id, readCount } = await createUsage();
   const usages = Array.from({ length: 5 }, () => new KeyUsage(database));
   const writes: Promise<void>[] = [];
@@ -65,7 +81,7 @@ test("several processes that write at the same time, over and over, lose nothing
   expect(await readCount()).toBe(5 * 10 * 3);
 });
 
-test("a key that was deleted by hand does not keep others from being counted", async () => {
+test("a key that was deleted by hand does not stop the counting of others", async () => {
   const { database, client, id, readCount } = await createUsage();
   const deleted = await addKey(client);
   const usage = new KeyUsage(database);

@@ -1,6 +1,4 @@
 import { readdirSync } from "node:fs";
-import { chmod, mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pino } from "pino";
 import { describe, expect, onTestFinished, test } from "vitest";
@@ -9,9 +7,8 @@ import { Database } from "../../../api/database.ts";
 import { generateKey } from "../../../api/keys/api-key.ts";
 import { KeyDirectory } from "../../../api/keys/key-directory.ts";
 import { migrate } from "../../../api/migrate.ts";
-import { startEmbeddedPostgres } from "../../../stack/embedded-postgres.ts";
-import { findFreePort } from "../../../stack/ports.ts";
 import { type Api, CHECK, createSampleDatabase, FRESH_FOR_A_DAY, startApi } from "../../support/api.ts";
+import { createDatabaseRelay } from "../../support/database-relay.ts";
 import { addKey, createRole } from "../../support/keys.ts";
 import { connect, createDatabase, until } from "../../support/setup.ts";
 
@@ -19,8 +16,8 @@ const MIGRATIONS = readdirSync(join(import.meta.dirname, "../../../api/migration
 
 const ask = (api: Api, key: string) => api.get(CHECK, { headers: { "X-API-KEY": key } });
 
-describe("the schema service", () => {
-  test("is made once, also by ten who start at the same moment", async () => {
+describe("migrate()", () => {
+  test("makes the schema once when ten processes start at the same moment", async () => {
     const url = await createDatabase();
     await Promise.all(Array.from({ length: 10 }, () => migrate(url)));
     const database = await connect(url);
@@ -28,16 +25,15 @@ describe("the schema service", () => {
     expect(rows.map(({ name }) => name)).toEqual(MIGRATIONS);
     await addKey(database);
 
-    // And never again: nothing is applied anew, nothing is lost.
     await migrate(url);
     expect((await database.query("select name, applied_at from service.migration order by name")).rows).toEqual(rows);
     expect((await database.query("select 1 from service.api_key")).rows).toHaveLength(1);
   });
 
-  test("is not left half made by a migration that fails", async () => {
+  test("leaves nothing behind when a migration fails", async () => {
     const url = await createDatabase();
     const database = await connect(url);
-    // The second of the tables that the first migration makes is in its way.
+    // This is the second table that the first migration makes.
     await database.query("create schema service; create table service.api_key_usage ()");
     await expect(migrate(url)).rejects.toThrow('relation "api_key_usage" already exists');
     const { rows } = await database.query("select tablename from pg_tables where schemaname = 'service'");
@@ -48,7 +44,7 @@ describe("the schema service", () => {
     await addKey(database);
   });
 
-  test("says of each table and column what it is", async () => {
+  test("comments every table and column", async () => {
     const url = await createDatabase();
     await migrate(url);
     const database = await connect(url);
@@ -64,8 +60,8 @@ describe("the schema service", () => {
   });
 });
 
-describe("who may not create anything", () => {
-  test("can migrate where nothing is new", async () => {
+describe("a role that may not create anything", () => {
+  test("can migrate a database that is up to date", async () => {
     const databaseUrl = await createDatabase();
     const { url, role } = await createRole(databaseUrl);
     await migrate(databaseUrl);
@@ -75,14 +71,14 @@ describe("who may not create anything", () => {
     await Promise.all([migrate(url), migrate(url)]);
   });
 
-  test("is told what is missing where something is", async () => {
+  test("gets the error of Postgres when a migration is missing", async () => {
     const databaseUrl = await createDatabase();
     const { url, role } = await createRole(databaseUrl);
     await expect(migrate(url)).rejects.toThrow(/^permission denied for database/);
     const owner = await connect(databaseUrl);
     expect((await owner.query("select to_regnamespace('service') as schema")).rows).toEqual([{ schema: null }]);
 
-    // The same for one that is newer than what an owner has applied.
+    // A migration that is newer than what the owner has applied.
     await migrate(databaseUrl);
     await expect(migrate(url)).rejects.toThrow("permission denied for schema service");
     await owner.query(`grant usage on schema service to ${role}; grant select on service.migration to ${role}`);
@@ -90,7 +86,7 @@ describe("who may not create anything", () => {
     await expect(migrate(url)).rejects.toThrow("permission denied for schema service");
   });
 
-  test("cannot look keys up, and says so, until it is allowed to read them", async () => {
+  test("cannot look up keys until it may read them, and says so", async () => {
     const databaseUrl = await createDatabase();
     const { url, role } = await createRole(databaseUrl);
     await migrate(databaseUrl);
@@ -107,7 +103,7 @@ describe("who may not create anything", () => {
     expect(await directory.find(key)).toMatchObject({ isKnown: true });
   });
 
-  test("answers without keys before an owner has made the schema, and with keys soon after, without a restart", async () => {
+  test("serves requests without keys before the owner makes the schema, and with keys after that, without a restart", async () => {
     const databaseUrl = await createSampleDatabase();
     const { url, role } = await createRole(databaseUrl);
     const owner = await connect(databaseUrl);
@@ -126,36 +122,29 @@ describe("who may not create anything", () => {
     const { key, id } = await addKey(owner);
     expect((await ask(api, key)).status).toBe(200);
     expect((await ask(api, generateKey())).status).toBe(401);
-    await until("its use is written down", async () => {
-      const { rows } = await owner.query("select requests from service.api_key_usage where api_key_id = $1", [id]);
-      return rows[0]?.requests === "1";
-    });
+    await api.stop();
+    const { rows } = await owner.query("select requests from service.api_key_usage where api_key_id = $1", [id]);
+    expect(rows).toEqual([{ requests: "1" }]);
   });
 });
 
-test("an API that was started before its Postgres makes the schema when that is there, and keys work", async () => {
-  const directory = await mkdtemp(join(tmpdir(), "delegation-registry-migrate-"));
-  await chmod(directory, 0o755);
-  onTestFinished(() => rm(directory, { recursive: true, force: true }));
-  const port = await findFreePort();
-  const start = () => startEmbeddedPostgres({ directory: join(directory, "postgres"), preferredPort: port });
-  let postgres = await start();
-  await postgres.stop();
-
-  const api = await startApi({ databaseUrl: postgres.url });
+test("an API that starts before its Postgres makes the schema as soon as it can, and then accepts keys", async () => {
+  const databaseUrl = await createDatabase();
+  const relay = await createDatabaseRelay(databaseUrl);
+  const api = await startApi({ databaseUrl: relay.url });
   expect((await ask(api, generateKey())).status).toBe(503);
   expect(api.output()).toContain("API keys cannot be used");
-  expect(api.output()).not.toContain(new URL(postgres.url).password);
+  expect(api.output()).not.toContain(new URL(databaseUrl).password);
 
-  postgres = await start();
-  onTestFinished(() => postgres.stop());
+  await relay.open();
   await until(
-    "an unknown key is told from a known one",
-    async () => (await ask(api, generateKey())).status === 401,
+    "an unknown key is a 401",
+    async () => (await ask(api, generateKey())).status,
     10,
+    (status) => status === 401,
   );
-  const { key } = await addKey(await connect(postgres.url));
-  // Nothing is indexed in this Postgres; but the key is let through, and is not limited.
+  const { key } = await addKey(await connect(databaseUrl));
+  // Nothing is indexed in this database, but the key is accepted, and lifts the limit.
   const response = await ask(api, key);
   expect(await response.json()).toMatchObject({ status: 503, type: "/docs#problem-not-indexed" });
   expect(response.headers.get("RateLimit")).toBeNull();

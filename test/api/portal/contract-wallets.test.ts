@@ -9,8 +9,6 @@ import { type Api, launchApi } from "../../support/api.ts";
 import { newWallet, Visitor } from "../../support/portal.ts";
 import { createDatabase, launchChain } from "../../support/setup.ts";
 
-// Wallets that are contracts, on a real chain: they say themselves which signatures are theirs.
-
 const FACTORY: Address = "0xFac7000000000000000000000000000000000001";
 const abi = parseAbi([
   "function deploy(address owner) returns (address)",
@@ -32,7 +30,7 @@ beforeAll(async () => {
     databaseUrl,
     env: {
       ...Object.fromEntries(chains.map(({ chainId, url }) => [`PONDER_RPC_URL_${chainId}`, `${url}/${SECRET}`])),
-      // Nobody is there.
+      // Nothing listens there.
       PONDER_RPC_URL_10: `http://127.0.0.1:${await findFreePort()}/${SECRET}`,
       LOG_LEVEL: "trace",
     },
@@ -53,7 +51,7 @@ const deploy = async ({ client, accounts }: LocalChain, { address }: PrivateKeyA
   await client.mine({ blocks: 1 });
 };
 
-/** As wallets sign that are not on the chain yet: with how to make them. */
+/** The signature of a wallet that is not deployed yet: it includes the call that deploys it. */
 const beforeDeployment = (owner: PrivateKeyAccount, signature: Hex): Hex =>
   serializeErc6492Signature({
     address: FACTORY,
@@ -76,7 +74,7 @@ const chain = (index: number): LocalChain => {
   return found;
 };
 
-test("a contract wallet signs in by its owner's key (ERC-1271), and by no other", async () => {
+test("a contract wallet signs in with its owner's key (ERC-1271), and with no other", async () => {
   const owner = newWallet();
   const address = await addressOf(chain(0), owner);
   await deploy(chain(0), owner);
@@ -90,7 +88,7 @@ test("a contract wallet signs in by its owner's key (ERC-1271), and by no other"
   });
 });
 
-test("so does one that is not on the chain yet (ERC-6492), and it is still not there afterwards", async () => {
+test("a contract wallet that is not deployed yet signs in (ERC-6492), and is not deployed by that", async () => {
   const owner = newWallet();
   const address = await addressOf(chain(0), owner);
   const wrap = (signature: Hex) => beforeDeployment(owner, signature);
@@ -98,15 +96,15 @@ test("so does one that is not on the chain yet (ERC-6492), and it is still not t
   expect(await chain(0).client.getCode({ address })).toBeUndefined();
 
   expect(await signIn(address, newWallet(), { wrap })).toMatchObject({ status: 403 });
-  // Nor with how to make another one's wallet.
+  // With the call that deploys the wallet of another owner.
   const other = newWallet();
   const wrapOther = (signature: Hex) => beforeDeployment(other, signature);
   expect(await signIn(address, other, { wrap: wrapOther })).toMatchObject({ status: 403 });
-  // Nor without saying how to make it.
+  // Without the call that deploys it.
   expect(await signIn(address, owner)).toMatchObject({ status: 403 });
 });
 
-test("a contract is an account on its own network alone: at the same address on another may be somebody else", async () => {
+test("a contract wallet has separate keys on each network, where another wallet may have its address", async () => {
   const owner = newWallet();
   const address = await addressOf(chain(0), owner);
   for (const each of chains) await deploy(each, owner);
@@ -122,7 +120,7 @@ test("a contract is an account on its own network alone: at the same address on 
   expect(await onPolygon.send(`keys/${key?.prefix}`, { method: "DELETE" })).toMatchObject({ status: 404 });
 });
 
-test("where the network's RPC is not set, a contract wallet is told so; a wallet with a key needs none", async () => {
+test("a contract wallet is refused on a network without an RPC URL, and a wallet with a private key is not", async () => {
   const owner = newWallet();
   const address = await addressOf(chain(0), owner);
   expect(await signIn(address, owner, { chainId: 8453 })).toMatchObject({
@@ -133,7 +131,7 @@ test("where the network's RPC is not set, a contract wallet is told so; a wallet
   expect(await signIn(owner.address, owner, { chainId: 31337 })).toMatchObject({ status: 200 });
 });
 
-test("an RPC that does not answer is a 503, and no URL is in a log or an answer", async () => {
+test("an RPC that does not answer is a 503, and neither log nor answer contains its URL", async () => {
   const owner = newWallet();
   const answer = await signIn(await addressOf(chain(0), owner), owner, { chainId: 10 });
   expect(answer).toMatchObject({

@@ -1,11 +1,8 @@
-import { chmod, mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import pg from "pg";
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { prefixOf } from "../../../api/keys/api-key.ts";
-import { startEmbeddedPostgres } from "../../../stack/embedded-postgres.ts";
 import { type Api, CHECK, createSampleDatabase, FRESH_FOR_A_DAY, launchApi, startApi } from "../../support/api.ts";
+import { createDatabaseRelay } from "../../support/database-relay.ts";
 import { addKey } from "../../support/keys.ts";
 import { newWallet, signedIn, Visitor } from "../../support/portal.ts";
 import { until } from "../../support/setup.ts";
@@ -31,7 +28,7 @@ const ask = async (key: string, at = api) => {
 
 const ANSWERED = { status: 200, limit: null, body: "true" };
 
-test("a key is made, used, seen in use, revoked, and refused at once", async () => {
+test("a key is made, used, listed with its use, revoked, and refused at once", async () => {
   const visitor = await signedIn(api);
   const { status, json } = await visitor.makeKey("  Example app ");
   expect(status).toBe(201);
@@ -49,25 +46,27 @@ test("a key is made, used, seen in use, revoked, and refused at once", async () 
 
   expect(await ask(key)).toEqual(ANSWERED);
   expect(await ask(key)).toEqual(ANSWERED);
-  await until("its use is written down", async () => (await visitor.keys())[0]?.requests === 2, 20);
+  const used = await until(
+    "its use is written down",
+    async () => (await visitor.keys())[0],
+    20,
+    (key) => key?.requests === 2,
+  );
   const today = new Date().toISOString().slice(0, 10);
-  expect((await visitor.keys())[0]).toMatchObject({
-    lastUsedAt: expect.any(String),
-    days: [{ day: today, requests: 2 }],
-  });
+  expect(used).toMatchObject({ lastUsedAt: expect.any(String), days: [{ day: today, requests: 2 }] });
 
   expect((await visitor.send(`keys/${made.prefix}`, { method: "DELETE" })).status).toBe(204);
   const refused = await ask(key);
   expect(refused.status).toBe(401);
   expect(refused.body).toContain("has been revoked");
   expect((await visitor.keys())[0]).toMatchObject({ prefix: made.prefix, revokedAt: expect.any(String) });
-  // Once more is no error, and changes nothing.
+  // To revoke it again changes nothing.
   const [before] = await visitor.keys();
   expect((await visitor.send(`keys/${made.prefix}`, { method: "DELETE" })).status).toBe(204);
   expect(await visitor.keys()).toEqual([before]);
 });
 
-test("a key is told once, and stored nowhere", async () => {
+test("a key is shown once, and stored nowhere", async () => {
   const visitor = await signedIn(api);
   const { key } = (await visitor.makeKey("once")).json;
   expect((await visitor.send("keys")).body).not.toContain(key);
@@ -75,15 +74,15 @@ test("a key is told once, and stored nowhere", async () => {
   expect(JSON.stringify(rows)).not.toContain(key);
 });
 
-test("a key of the page works in every process", async () => {
+test("a key works in every process", async () => {
   const { key } = (await (await signedIn(api)).makeKey("everywhere")).json;
   expect(await ask(key, await startApi({ databaseUrl, env: FRESH_FOR_A_DAY }))).toEqual(ANSWERED);
 });
 
-describe("a wallet has so many keys and no more", () => {
+describe("a wallet may have five keys", () => {
   const limitOf = (answers: readonly { status: number }[]) => answers.map(({ status }) => status).sort();
 
-  test("one after the other, and again when one is revoked", async () => {
+  test("a sixth is refused until one is revoked", async () => {
     const visitor = await signedIn(api);
     const answers = [];
     for (let number = 0; number < 6; number++) answers.push(await visitor.makeKey(`key ${number}`));
@@ -104,12 +103,11 @@ describe("a wallet has so many keys and no more", () => {
     ]);
   });
 
-  test("also when thirty are made at the same moment, from two browsers, by two processes", async () => {
+  test("five of thirty are made when they come at the same moment, from two browsers, to two processes", async () => {
     const other = await startApi({ databaseUrl, env: { ...FRESH_FOR_A_DAY, PUBLIC_URL: api.url } });
     const wallet = newWallet();
     const here = await signedIn(api, wallet);
-    const there = new Visitor(other);
-    for (const [name, value] of here.cookies) there.cookies.set(name, value);
+    const there = here.at(other);
     const answers = await Promise.all(
       Array.from({ length: 30 }, (_, number) =>
         (number % 2 ? here : there).send("keys", {
@@ -123,7 +121,7 @@ describe("a wallet has so many keys and no more", () => {
     expect(await here.keys()).toHaveLength(5);
   });
 
-  test("also while another process is just making the last one", async () => {
+  test("a sixth is refused while another process is making the fifth", async () => {
     const wallet = newWallet();
     const visitor = await signedIn(api, wallet);
     for (let number = 0; number < 4; number++) await visitor.makeKey(`key ${number}`);
@@ -134,7 +132,7 @@ describe("a wallet has so many keys and no more", () => {
     );
     const answering = visitor.makeKey("one too many");
     await until(
-      "it waits for that",
+      "it waits for the other process",
       async () => (await database.query("select from pg_locks where not granted")).rows.length > 0,
       5,
     ).finally(() => database.query("commit"));
@@ -142,20 +140,19 @@ describe("a wallet has so many keys and no more", () => {
     expect(await visitor.keys()).toHaveLength(5);
   });
 
-  test("as the operator has set it; who has more keeps them", async () => {
+  test("DEVELOPER_KEYS_PER_WALLET sets another number, and a wallet that has more keeps them", async () => {
     const wallet = newWallet();
     const visitor = await signedIn(api, wallet);
     for (let number = 0; number < 3; number++) await visitor.makeKey(`key ${number}`);
     const strict = await startApi({ databaseUrl, env: { DEVELOPER_KEYS_PER_WALLET: "2", PUBLIC_URL: api.url } });
-    const there = new Visitor(strict);
-    for (const [name, value] of visitor.cookies) there.cookies.set(name, value);
+    const there = visitor.at(strict);
     const answer = await there.send("keys", { method: "POST", body: { name: "x" }, headers: { Origin: api.url } });
     expect(answer).toMatchObject({ status: 409, json: { detail: expect.stringContaining("2 keys") } });
     expect(await there.keys()).toHaveLength(3);
   });
 });
 
-test("another wallet's key, the operator's and none at all cannot be seen, and are refused alike", async () => {
+test("a wallet cannot list or revoke keys of others, and cannot tell them from keys that do not exist", async () => {
   const [owner, stranger] = [await signedIn(api), await signedIn(api)];
   const { key, prefix } = (await owner.makeKey("mine")).json;
   const operators = await addKey(database, "the operator's");
@@ -172,28 +169,24 @@ test("another wallet's key, the operator's and none at all cannot be seen, and a
   expect(await ask(operators.key)).toEqual(ANSWERED);
 });
 
-test("keys stay with their wallet, over sign-ins and browsers", async () => {
+test("a wallet has its keys in every browser", async () => {
   const wallet = newWallet();
   await (await signedIn(api, wallet)).makeKey("first");
   expect((await (await signedIn(api, wallet)).keys()).map(({ name }) => name)).toEqual(["first"]);
 });
 
-test("no key without a session", async () => {
+test("a key cannot be made without a session", async () => {
   expect(await new Visitor(api).makeKey("x")).toMatchObject({
     status: 401,
     json: { type: "/docs#problem-not-signed-in" },
   });
 });
 
-test("while Postgres is away, everything is a 503 that says so", async () => {
-  const directory = await mkdtemp(join(tmpdir(), "delegation-registry-portal-"));
-  await chmod(directory, 0o755);
-  const postgres = await startEmbeddedPostgres({ directory: join(directory, "postgres") });
-  onTestFinished(() => rm(directory, { recursive: true, force: true }));
-  onTestFinished(() => postgres.stop().catch(() => {}));
-  const lonely = await startApi({ databaseUrl: postgres.url });
-  const visitor = await signedIn(lonely);
-  await postgres.stop();
+test("every request is a 503 while Postgres cannot be reached", async () => {
+  const relay = await createDatabaseRelay(databaseUrl);
+  await relay.open();
+  const visitor = await signedIn(await startApi({ databaseUrl: relay.url }));
+  relay.close();
   const expectUnavailable = async (path: string, method: string, body?: unknown) =>
     expect(await visitor.send(path, { method, body })).toMatchObject({
       status: 503,
@@ -207,7 +200,7 @@ test("while Postgres is away, everything is a 503 that says so", async () => {
   await expectUnavailable("session", "DELETE");
 });
 
-test("while its tables are not made yet, everything is a 503 that says so", async () => {
+test("a request is a 503 while the tables are missing", async () => {
   const visitor = await signedIn(api);
   await database.query("alter table service.session rename to session_");
   try {

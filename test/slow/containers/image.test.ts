@@ -14,12 +14,11 @@ import { CHECK } from "../../support/api.ts";
 import { keepOutput } from "../../support/output.ts";
 import { createChain, createDatabase, until } from "../../support/setup.ts";
 
-// What the Dockerfile builds, without Docker: the same files, the same install, the same commands, as a user who
-// owns none of it.
+// The image of the Dockerfile without Docker: its files, its install and its commands, run by a user without rights.
 
 const ROOT = join(import.meta.dirname, "../../..");
 const dockerfile = readFileSync(join(ROOT, "Dockerfile"), "utf8");
-/** A user with no rights, where we may become one; else what is ours is made read-only. */
+/** A user without rights, if these tests run as root; otherwise the files are read-only. */
 const nobody = userInfo().uid === 0 ? { uid: 65_534, gid: 65_534 } : {};
 
 let image: string;

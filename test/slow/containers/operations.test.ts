@@ -9,7 +9,7 @@ import { parseMetrics, samplesOf } from "../../support/metrics.ts";
 import { describeWith } from "../../support/programs.ts";
 import { createChain, createDatabase, startIndexer, until } from "../../support/setup.ts";
 
-// What operators are given in ops/ fits what the service serves, and the documents.
+// The files of ops/ agree with the metrics that the service serves, and with the documents.
 
 const ROOT = join(import.meta.dirname, "../../..");
 const read = (path: string) => readFileSync(join(ROOT, path), "utf8");
@@ -44,14 +44,14 @@ const runPromtool = async (...args: string[]) => {
 };
 
 describeWith(["promtool"], "promtool", () => {
-  test("takes the configuration, and every alert fires when it should and not otherwise", async () => {
+  test("accepts the configuration, and every alert fires when it should and not otherwise", async () => {
     expect(await runPromtool("check", "config", "ops/prometheus/prometheus.yml")).toContain("SUCCESS");
     expect(await runPromtool("test", "rules", "ops/prometheus/alerts.test.yml")).toContain("SUCCESS");
     const tests = read("ops/prometheus/alerts.test.yml");
     for (const alert of alerts) expect(tests).toContain(alert.split("\n")[0]);
   });
 
-  test("understands every expression of the dashboard", async () => {
+  test("accepts every expression of the dashboard", async () => {
     const directory = mkdtempSync(join(tmpdir(), "delegation-registry-rules-"));
     onTestFinished(() => rmSync(directory, { recursive: true }));
     const rules = expressions.map((expr, index) => ({
@@ -64,7 +64,7 @@ describeWith(["promtool"], "promtool", () => {
   });
 });
 
-test("every alert says what it is, what to do, how urgent it is, and where more is said", () => {
+test("every alert has a summary, a description, a severity, and a section in docs/operating.md", () => {
   expect(alerts.length).toBeGreaterThan(10);
   for (const alert of alerts) {
     const [name = ""] = alert.split("\n");
@@ -77,7 +77,7 @@ test("every alert says what it is, what to do, how urgent it is, and where more 
   expect(guide.match(/^#### /gm)).toHaveLength(alerts.length);
 });
 
-test("the dashboard reads from the data source that is set up for it; every panel says what it shows and what is good", () => {
+test("the dashboard reads from the provisioned data source, and every panel has a description and a unit", () => {
   const { panels } = dashboard;
   const [, uid] = /uid: (\S+)/.exec(read("ops/grafana/provisioning/datasources/prometheus.yml")) ?? [];
   expect(new Set(panels.map(({ id }) => id)).size).toBe(panels.length);
@@ -91,7 +91,7 @@ test("the dashboard reads from the data source that is set up for it; every pane
   }
 });
 
-test("no panel of the dashboard lies over another", () => {
+test("no panel of the dashboard overlaps another", () => {
   const taken = new Map<string, string>();
   for (const { title, gridPos } of dashboard.panels) {
     for (let x = gridPos.x; x < gridPos.x + gridPos.w; x++) {
@@ -104,13 +104,13 @@ test("no panel of the dashboard lies over another", () => {
   }
 });
 
-test("what alerts, dashboard and documents name is served by a running API and a running indexer, and the documents leave none of the API's out", async () => {
+test("API and indexer serve every metric that alerts, dashboard and docs name, and docs name every metric of the API", async () => {
   const chain = await createChain(1);
   const databaseUrl = await createDatabase();
   const indexer = await startIndexer({ databaseUrl, chains: [chain] });
-  // Nobody is there: it limits by itself, and says so.
+  // Without its store the API limits by itself, and has metrics of that.
   const api = await startApi({ databaseUrl, env: { RATE_LIMIT_STORE: "redis://127.0.0.1:1" } });
-  await until("the chain is answered for", async () =>
+  await until("the API answers for the chain", async () =>
     samplesOf(parseMetrics(await api.metrics()), "chain_answered").some(({ value }) => value === 1),
   );
 
@@ -128,7 +128,7 @@ test("what alerts, dashboard and documents name is served by a running API and a
   expect(own.length).toBeGreaterThan(15);
 });
 
-/** What a text of metrics has: families, and the names of their series. */
+/** The families of a text of metrics, and the names of their series. */
 const namesOf = (text: string) => {
   const families = [...text.matchAll(/^# TYPE (\w+) (\w+)$/gm)].map(([, name = "", type]) => ({ name, type }));
   const series = families.flatMap(({ name, type }) =>

@@ -9,8 +9,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { Fault } from "../../../soak/faults.ts";
 import { launchService, survive } from "../../support/survive.ts";
 
-// A disk of its own for the tables, small, that fills up. Postgres' log of what it is about to write is elsewhere: when
-// that is full, Postgres itself ends.
+// The tables are on a small disk that fills up. The write-ahead log is not: without room for it, Postgres ends.
 
 const SIZE_MB = 48;
 const FULL_MS = 8_000;
@@ -70,7 +69,7 @@ describe.skipIf(!isPossible)(
       await disk?.remove();
     });
 
-    test("an index that cannot be written stays where it is and says so, and goes on when there is room again", async () => {
+    test("an index on a full disk stays at its block, logs why, and goes on when there is room again", async () => {
       const { service } = launched;
       const ballast = join(disk.directory, "ballast");
       const indexed = async () => (await service.indexedBlocks()).get(1) ?? 0;
@@ -80,7 +79,7 @@ describe.skipIf(!isPossible)(
         concerns: () => true,
         run: async () => {
           await writeFile(ballast, Buffer.alloc(SIZE_MB * 2 ** 20)).catch(() => {});
-          // What is in pages that are there already can still be written for a while.
+          // Existing pages can still be written for a while.
           let last = await indexed();
           for (const endsAt = Date.now() + FULL_MS; Date.now() < endsAt; await sleep(500)) {
             const now = await indexed();

@@ -5,14 +5,14 @@ import { describeWaits, measureAlone, startBystander } from "../../support/bysta
 import { residentMb, watchMemory } from "../../support/measure.ts";
 import { createPopularDatabase } from "../../support/million.ts";
 
-// A wallet that very many others have delegated to, and that very many clients ask for at once.
+// Many clients ask for one wallet that many others have delegated to.
 
 const FANS = 200_000;
-/** More than may be read at once. */
+/** More than the API reads at once. */
 const READERS = 6;
 const PAGERS = 6;
 const CHECKERS = 24;
-/** What each delegation of the list has once. */
+/** Occurs once in each delegation of the list. */
 const NAME = '"from"';
 const RETRY_MS = 500;
 const PAUSE_MS = 50;
@@ -28,7 +28,7 @@ afterAll(async () => {
   await popular?.client.end();
 });
 
-/** Reads the whole list as it arrives, however often it takes until there is a place, and counts it. */
+/** Counts the whole list as it arrives, after as many 503s as it takes. */
 const readAll = async (): Promise<{ found: number; refused: number }> => {
   for (let refused = 0; ; refused++) {
     const response = await api.get(`/registry/v2/${popular.popular}`);
@@ -51,7 +51,7 @@ const readAll = async (): Promise<{ found: number; refused: number }> => {
   }
 };
 
-test(`hot-wallet: ${FANS} delegations asked for by ${READERS + PAGERS + CHECKERS} at once take less than 200 MB, and others are served`, async () => {
+test(`${READERS + PAGERS + CHECKERS} clients that ask for ${FANS} delegations cost less than 200 MB, and other requests are answered`, async () => {
   const path = `/registry/v2/${popular.popular}`;
   for (let round = 0; round < 3; round++) await (await api.get(`${path}?limit=1000`)).text();
   const alone = await measureAlone(api);

@@ -8,25 +8,25 @@ import { expect, onTestFinished, test } from "vitest";
 import { startEmbeddedPostgres } from "../../../stack/embedded-postgres.ts";
 import { crashPostgres } from "../../support/crash-postgres.ts";
 import { findIndexes } from "../../support/index-state.ts";
-import { startIndexerProcess } from "../../support/indexer-process.ts";
+import { startIndexerProcess } from "../../support/indexer.ts";
 import { Random } from "../../support/random.ts";
 import { until, untilIndexed } from "../../support/setup.ts";
 import { Subject } from "../../support/subject.ts";
 
-// Ponder does not wait until what it stores is on disk: a Postgres that crashes comes back without the newest of it,
-// while Ponder goes on as if it were there. So it is where a standby takes over that had not received everything.
+// Ponder does not wait until its rows are on disk: a Postgres that crashes comes back without the newest ones, while
+// Ponder goes on as if they were there. A standby that takes over before it has received everything lacks them too.
 
-/** So long Postgres may leave what was stored in memory: the longest that it can be told. */
+/** The longest that Postgres can be made to keep rows in memory only. */
 const KEPT_IN_MEMORY_MS = 10_000;
 const CRASHES = 2;
 
-/** All of a cluster that does not run: its owner too, so that the server takes it for its own. */
+/** Copies a stopped cluster with its owner, which the server checks. */
 const copyCluster = async (from: string, to: string) => {
   await rm(to, { recursive: true, force: true });
   await promisify(execFile)("cp", ["-a", from, to]);
 };
 
-/** A Postgres that forgets what was stored in the last seconds before it crashes. */
+/** A Postgres that loses the last seconds' rows when it crashes. */
 const startForgetfulPostgres = async () => {
   const folder = await mkdtemp(join(tmpdir(), "delegation-registry-forgets-"));
   // Postgres does not run as root, and its user has to get in.
@@ -63,13 +63,13 @@ const startForgetfulPostgres = async () => {
       await withClient((client) => crashPostgres(client, directory));
       await start();
     },
-    /** Keeps what is stored now. */
+    /** Copies the cluster as it is now. */
     keepCopy: async () => {
       await postgres.stop();
       await copyCluster(data, copy);
       await start();
     },
-    /** Has a standby take over that has what was kept, and nothing since. */
+    /** Lets a standby take over that has the copy, and nothing newer. */
     takeCopy: async () => {
       await withClient((client) => crashPostgres(client, directory));
       await copyCluster(copy, data);
@@ -80,7 +80,7 @@ const startForgetfulPostgres = async () => {
   };
 };
 
-/** The index of a chain with some history in such a Postgres. */
+/** Indexes a chain with some history in such a Postgres. */
 const indexIn = async (postgres: Awaited<ReturnType<typeof startForgetfulPostgres>>, seed: number, blocks: number) => {
   const subject = await Subject.create(8453, new Random(seed));
   await subject.mineRandomBlocks(blocks);
@@ -108,7 +108,7 @@ const indexIn = async (postgres: Awaited<ReturnType<typeof startForgetfulPostgre
   };
 };
 
-test("postgres-forgets: no block that was told", async () => {
+test("the index has every published block after Postgres crashes, and again after a lagging standby takes over", async () => {
   const postgres = await startForgetfulPostgres();
   const { subject, indexer, caughtUp, newest } = await indexIn(postgres, 53, 4);
   for (let crash = 0; crash < CRASHES; crash++) {
@@ -123,20 +123,12 @@ test("postgres-forgets: no block that was told", async () => {
     await subject.expectSameAnswers(postgres.url, "registry", [1, 3]);
   }
   expect(indexer.output()).not.toContain("starting it again");
-});
 
-test("postgres-forgets: the newest blocks, as a standby that lags does when it takes over", async () => {
-  const postgres = await startForgetfulPostgres();
-  const { subject, indexer, caughtUp, newest } = await indexIn(postgres, 61, 4);
-  await caughtUp();
-  await subject.mineRandomBlocks(2);
-  await caughtUp();
   await postgres.keepCopy();
   const kept = await newest();
   await subject.mineRandomBlocks(3);
   await caughtUp();
   expect(await newest()).toBeGreaterThan(kept);
-
   await postgres.takeCopy();
   await subject.mineRandomBlocks(2);
   await caughtUp();
@@ -144,11 +136,10 @@ test("postgres-forgets: the newest blocks, as a standby that lags does when it t
   expect(indexer.output()).toContain("another Postgres has taken over");
 });
 
-test("postgres-forgets: history, of which nothing is missing in the end", async () => {
+test("a backfill during which Postgres crashes misses nothing", async () => {
   const postgres = await startForgetfulPostgres();
   const { subject, indexer, caughtUp, changes } = await indexIn(postgres, 59, 150);
-  await until("a part of history is stored", async () => (await changes()) > 0, 60);
-  const before = await changes();
+  const before = await until("a part of history is stored", changes);
   await postgres.crash();
   expect(await changes()).toBeGreaterThanOrEqual(before);
 
@@ -157,19 +148,19 @@ test("postgres-forgets: history, of which nothing is missing in the end", async 
   expect(indexer.output()).toContain("The connection to the database was lost");
 });
 
-test("postgres-forgets: a part of history, as a standby that lags does when it takes over", async () => {
+test("a backfill during which a lagging standby takes over misses nothing", async () => {
   const postgres = await startForgetfulPostgres();
   const { subject, indexer, caughtUp, changes } = await indexIn(postgres, 67, 150);
-  await until("a part of history is stored", async () => (await changes()) > 0, 60);
-  // An indexer that does not look does not keep Ponder from storing what has a gap before it: Postgres does.
+  await until("a part of history is stored", changes);
+  // While the indexer is stopped, Postgres itself keeps Ponder from storing rows after a gap.
   process.kill(indexer.pid, "SIGSTOP");
   try {
     await postgres.keepCopy();
     const kept = await changes();
-    await until("more of history is stored", async () => (await changes()) > kept, 60);
+    await until("more of history is stored", changes, 60, (count) => count > kept);
     await postgres.takeCopy();
     expect(await changes()).toBe(kept);
-    await until("Ponder was refused", async () => indexer.output().includes("another Postgres has taken over"), 60);
+    await until("Ponder was refused", () => indexer.output().includes("another Postgres has taken over"));
     expect(await changes()).toBe(kept);
   } finally {
     process.kill(indexer.pid, "SIGCONT");

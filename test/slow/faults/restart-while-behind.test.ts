@@ -4,11 +4,11 @@ import { startRpcProxy } from "../../support/rpc-proxy.ts";
 import { connect, createDatabase, startIndexer, until, untilIndexed } from "../../support/setup.ts";
 import { Subject } from "../../support/subject.ts";
 
-// After a restart a chain's rows run ahead of the block that was told before it, until its newest block is there.
+// After a restart a chain's rows run ahead of its last published block, until the newest block is indexed.
 
 const FINALITY = 30;
 
-test("a chain that is behind after a restart names no block, whatever another chain undoes meanwhile", async () => {
+test("a chain that is behind after a restart has no indexed block, also while another chain has reorgs", async () => {
   const random = new Random(47);
   const behind = await Subject.create(8453, random);
   await behind.mineRandomBlocks(4);
@@ -22,7 +22,7 @@ test("a chain that is behind after a restart names no block, whatever another ch
   await untilIndexed(database, behind.local);
   await untilIndexed(database, other.local);
 
-  // Final blocks go by unseen, and those after them stay so for a while after the restart.
+  // The index misses blocks that become final, and after the restart gets only those for a while.
   let release = () => {};
   const released = new Promise<undefined>((resolve) => {
     release = () => resolve(undefined);
@@ -41,7 +41,7 @@ test("a chain that is behind after a restart names no block, whatever another ch
     (await database.query(`select chain_id::int, number::int from ${schema}.indexed_block order by 1`)).rows;
   const untilOtherAt = async () => {
     const number = Number(await other.local.client.getBlockNumber());
-    await until(`chain 10 is at ${number}`, async () => (await blocks()).some((row) => row.number === number), 60);
+    await until(`chain 10 is at ${number}`, blocks, 60, (rows) => rows.some((row) => row.number === number));
     return [{ chain_id: 10, number }];
   };
 

@@ -8,27 +8,25 @@ import { startRpcProxy } from "../../support/rpc-proxy.ts";
 import { connect, createChain, createDatabase, startIndexer, until, untilIndexed } from "../../support/setup.ts";
 import { Subject } from "../../support/subject.ts";
 
-// An RPC that refuses, breaks off, or is silent. Another chain of the same indexer goes on meanwhile.
-
 const FAULT_MS = 2_500;
-/** After so much, the API has to say that the index is not fresh any more. */
+/** The API has to refuse a chain whose index is older. */
 const MAX_LAG_SECONDS = 2;
-/** Of a fault that takes all freshness: the chain's clock may be some seconds ahead. */
+/** Until when the API refuses: the chain's clock may be some seconds ahead. */
 const LONGEST_FAULT_MS = 30_000;
 
 const hang = () => sleep(60_000, undefined, { ref: false }).then(() => undefined);
 
 const FAULTS = [
-  ["rpc-rate-limited: 429 to all", () => ({ status: 429 })],
-  ["rpc-rate-limited: 429 to two of three", (count: number) => (count % 3 === 0 ? undefined : { status: 429 })],
-  ["rpc-rate-limited: an error that says so", () => ({ error: { code: -32005, message: "daily limit exceeded" } })],
-  ["rpc-failing: 500 to all", () => ({ status: 500 })],
-  ["rpc-truncated-json", () => ({ status: 200, body: '{"jsonrpc":"2.0","id":1,"result":{"number":"0x' })],
-  ["rpc-truncated-json: an empty answer", () => ({ status: 200, body: "" })],
-  ["rpc-silent: no answer", hang],
+  ["429 to all", () => ({ status: 429 })],
+  ["429 to two of three", (count: number) => (count % 3 === 0 ? undefined : { status: 429 })],
+  ["a rate-limit error", () => ({ error: { code: -32005, message: "daily limit exceeded" } })],
+  ["500 to all", () => ({ status: 500 })],
+  ["truncated JSON", () => ({ status: 200, body: '{"jsonrpc":"2.0","id":1,"result":{"number":"0x' })],
+  ["an empty response", () => ({ status: 200, body: "" })],
+  ["no response", hang],
 ] as const;
 
-test("an RPC that fails in every way costs its chain freshness, which is said, and no answer; the other chain nothing", async () => {
+test("while an RPC fails its chain's index is stale, which the API says; the other chain stays fresh, and no answer is wrong", async () => {
   const subject = await Subject.create(8453, new Random(43));
   await subject.mineRandomBlocks(3);
   const bystander = await createChain(10);
@@ -56,7 +54,6 @@ test("an RPC that fails in every way costs its chain freshness, which is said, a
     let refused = 0;
     while (Date.now() - startedAt < FAULT_MS || (isTotal && refused === 0)) {
       expect(Date.now() - startedAt, `${name}: never refused`).toBeLessThan(LONGEST_FAULT_MS);
-      // Time goes on for the other chain, block by block, and it is fresh with each of them.
       await bystander.client.mine({ blocks: 1 });
       await untilIndexed(database, bystander, { seconds: 3 });
       expect(await ask(10), name).toMatchObject({ status: 200 });
@@ -73,7 +70,7 @@ test("an RPC that fails in every way costs its chain freshness, which is said, a
     console.log(`${name}: fresh again after ${((Date.now() - failedUntil) / 1000).toFixed(1)} s`);
     await subject.expectSameAnswers(databaseUrl, "registry");
     await subject.mineEmptyBlocks(1);
-    await until(`${name}: it is answered for again`, async () => (await ask(8453)).status === 200, 20);
+    await until(`${name}: the API answers again`, async () => (await ask(8453)).status === 200, 20);
   }
   expect(indexer.output()).not.toContain("starting it again");
 });

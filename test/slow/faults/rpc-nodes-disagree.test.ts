@@ -6,14 +6,14 @@ import { startRpcProxy } from "../../support/rpc-proxy.ts";
 import { connect, createDatabase, startIndexer, until, untilIndexed } from "../../support/setup.ts";
 import { Subject } from "../../support/subject.ts";
 
-// Two endpoints whose nodes have gone different ways. Each is the only one that answers for a while.
+// Two endpoints whose nodes are on different forks. They take turns in answering.
 
 const FORK = 4;
 const ROUNDS = 3;
 
 type Proxy = Awaited<ReturnType<typeof startRpcProxy>>;
 
-/** What a node says of its newest blocks, to be said again when the chain has gone another way. */
+/** Records a node's answers about its newest blocks, to repeat them when the chain has replaced these. */
 const recordFork = async (url: string, blocks: number) => {
   const node = createClient({ transport: http(url) });
   const answers = new Map<string, unknown>();
@@ -32,7 +32,7 @@ const recordFork = async (url: string, blocks: number) => {
   return { head, answers };
 };
 
-test("an index that is led from one node's chain to another's and back is right on each, and ends on the one that lasts", async () => {
+test("an index that follows one node's fork, then another's, is right on each, and ends on the one that lasts", async () => {
   const subject = await Subject.create(8453, new Random(37));
   await subject.mineRandomBlocks(8);
   const { local, chain } = subject;
@@ -48,7 +48,7 @@ test("an index that is led from one node's chain to another's and back is right 
   });
   await untilIndexed(database, local);
 
-  // The other node stays where the chain was; the chain goes another way.
+  // The other node stays on these blocks; the chain replaces them.
   await subject.mineRandomBlocks(FORK);
   await untilIndexed(database, local);
   await subject.expectSameAnswers(databaseUrl, "registry");
@@ -74,9 +74,8 @@ test("an index that is led from one node's chain to another's and back is right 
 
     silence(one);
     stay();
-    await until("the other node's chain is indexed", async () => {
-      return (await readIndexedHash(database, "registry", local.chainId)) === head.hash;
-    });
+    const readHash = () => readIndexedHash(database, "registry", local.chainId);
+    await until("the other node's fork is indexed", readHash, 60, (hash) => hash === head.hash);
   }
   one.intercept = () => undefined;
   await subject.mineRandomBlocks(2);

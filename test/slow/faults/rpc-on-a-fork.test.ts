@@ -1,104 +1,158 @@
 import { numberToHex } from "viem";
-import { expect, test } from "vitest";
-import { createIndexedSubject, requestBlock, revocationByContract } from "../../support/indexed-subject.ts";
+import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
+import { launchIndexedSubject, requestBlock, revocationByContract } from "../../support/indexed-subject.ts";
 import { until, untilIndexed } from "../../support/setup.ts";
 
-const hashOf = (byte: string) => `0x${byte.repeat(32)}`;
+// One chain and one indexer for all tests: each leaves the index at the newest block.
+
+const SECONDS_TO_UNDO = 10;
 /** A bloom filter that rules out the registries' logs, so that none are asked for. */
 const NO_REGISTRY_LOGS = `0x${"0".repeat(511)}1`;
+const hashOf = (byte: string) => `0x${byte.repeat(32)}`;
 
-test("a revocation that a node on a fork could not tell is looked up again", async () => {
-  const { subject, proxy, databaseUrl, database, indexer } = await createIndexedSubject(13, 3);
-  const { chain, local, world } = subject;
-  await subject.mineRandomBlocks(1);
-  await untilIndexed(database, local);
+let indexed: Awaited<ReturnType<typeof launchIndexedSubject>>;
+beforeAll(async () => {
+  indexed = await launchIndexedSubject(7, 12);
+});
+afterEach(() => {
+  indexed.proxy.intercept = () => undefined;
+});
+afterAll(() => indexed?.stop());
 
-  // The node that is asked for the state after the block has another block in its place; the chain has not.
-  const number = (await local.client.getBlockNumber()) + 1n;
-  let asked = 0;
-  proxy.intercept = async ({ method, params }) => {
-    if (method === "eth_call") return { error: { code: -32000, message: "header not found" } };
-    if (method !== "eth_getBlockByNumber" || params[0] !== numberToHex(number)) return undefined;
-    asked++;
-    return { result: { ...(await requestBlock(local.url)), hash: hashOf("f0") } };
-  };
-  await chain.mine([revocationByContract(world)]);
-  await until("the block is taken for orphaned", async () => asked > 0);
+const untilRight = async (seconds?: number) => {
+  const { subject, database, databaseUrl } = indexed;
+  await untilIndexed(database, subject.local, seconds === undefined ? {} : { seconds });
+  await subject.expectSameAnswers(databaseUrl, "registry");
+};
 
-  // Of a block that was left open nothing is said; the next one has it looked up again.
-  await until("nothing is said of the chain", async () => {
-    const { rows } = await database.query("select 1 from registry.indexed_block");
-    return rows.length === 0;
+/** Tells whether the indexer has started Ponder again since. */
+const watchRestarts = () => {
+  const printed = indexed.indexer.output().length;
+  return () => indexed.indexer.output().slice(printed).includes("starting it again");
+};
+
+describe("without a restart", () => {
+  test.for([
+    ["its logs are being fetched", "eth_getLogs", 0],
+    ["a revocation in it is being looked up", "eth_call", 0],
+    ["a revocation in it is being looked up, with the blocks after it", "eth_call", 3],
+  ] as const)("a block orphaned while %s is undone within 10 s", async ([, method, after]) => {
+    const { subject, proxy } = indexed;
+    const { chain, local, world } = subject;
+    const hasRestarted = watchRestarts();
+    const before = await requestBlock(local.url);
+
+    let isHeld = false;
+    let release = () => {};
+    const released = new Promise<void>((resolve) => {
+      release = resolve;
+    });
+    // The indexer learns of all these blocks at once, and fetches them together.
+    let isMined = false;
+    proxy.intercept = async (request) => {
+      if (!isMined && request.method === "eth_getBlockByNumber") return { result: before };
+      if (request.method !== method) return undefined;
+      isHeld = true;
+      await released;
+      return undefined;
+    };
+    await chain.mine([revocationByContract(world)]);
+    await subject.mineRandomBlocks(after);
+    isMined = true;
+    await until(`the indexer has sent ${method}`, () => isHeld);
+
+    await chain.takeBack(1 + after);
+    await subject.mineRandomBlocks(2 + after);
+    release();
+    await untilRight(SECONDS_TO_UNDO);
+    expect(hasRestarted()).toBe(false);
   });
-  proxy.intercept = () => undefined;
-  await chain.mine();
-  await until("the indexer starts again", async () => /starting it again/.test(indexer.output()));
-  await untilIndexed(database, local);
-  await subject.expectSameAnswers(databaseUrl, "registry");
+
+  test("a node that names a block of an abandoned fork late leaves no wrong row", async () => {
+    const { subject, proxy, database } = indexed;
+    const { chain, local } = subject;
+    const hasRestarted = watchRestarts();
+    await subject.mineEmptyBlocks(2);
+    await untilIndexed(database, local);
+
+    // The indexer does not see the next block until the chain has replaced it and two before it.
+    const pinned = await requestBlock(local.url);
+    proxy.intercept = ({ method, params }) =>
+      method === "eth_getBlockByNumber" && params[0] === "latest" ? { result: pinned } : undefined;
+    await subject.mineEmptyBlocks(1);
+    const late = { ...(await requestBlock(local.url)), logsBloom: NO_REGISTRY_LOGS };
+    await chain.takeBack(3);
+    await subject.mineRandomBlocks(3);
+    proxy.intercept = () => undefined;
+    await untilIndexed(database, local);
+
+    let hasWalked = false;
+    proxy.intercept = ({ method, params }) => {
+      if (method === "eth_getBlockByHash") hasWalked = true;
+      return method === "eth_getBlockByNumber" && params[0] === "latest" && !hasWalked ? { result: late } : undefined;
+    };
+    await until("the indexer asks for the fork's parent", () => hasWalked);
+    await chain.takeBack(1);
+    await subject.mineRandomBlocks(2);
+    await untilRight(SECONDS_TO_UNDO);
+    expect(hasRestarted()).toBe(false);
+  });
 });
 
-test("a block of a fork that is gone, named late, leads to no restart and to no wrong row", async () => {
-  const { subject, proxy, databaseUrl, database, indexer } = await createIndexedSubject(17, 12);
-  const { chain, local } = subject;
-  await subject.mineEmptyBlocks(2);
-  await untilIndexed(database, local);
+describe("with a restart", () => {
+  test("a revocation that a node on a fork cannot resolve hides the chain, and is looked up again", async () => {
+    const { subject, proxy, database } = indexed;
+    const { chain, local, world } = subject;
+    const hasRestarted = watchRestarts();
 
-  // The next block is seen late: when it comes, the chain has gone another way for three blocks.
-  const pinned = await requestBlock(local.url);
-  proxy.intercept = ({ method, params }) =>
-    method === "eth_getBlockByNumber" && params[0] === "latest" ? { result: pinned } : undefined;
-  await subject.mineEmptyBlocks(1);
-  const late = { ...(await requestBlock(local.url)), logsBloom: NO_REGISTRY_LOGS };
-  await chain.takeBack(3);
-  await subject.mineRandomBlocks(3);
-  proxy.intercept = () => undefined;
-  await untilIndexed(database, local);
+    // The node that is asked for the state after the block has another block in its place; the chain does not.
+    const number = (await local.client.getBlockNumber()) + 1n;
+    let asked = 0;
+    proxy.intercept = async ({ method, params }) => {
+      if (method === "eth_call") return { error: { code: -32000, message: "header not found" } };
+      if (method !== "eth_getBlockByNumber" || params[0] !== numberToHex(number)) return undefined;
+      asked++;
+      return { result: { ...(await requestBlock(local.url)), hash: hashOf("f0") } };
+    };
+    await chain.mine([revocationByContract(world)]);
+    await until("the indexer takes the block for orphaned", () => asked > 0);
+    const readBlocks = async () => (await database.query("select number from registry.indexed_block")).rows;
+    await until("the index names no block", readBlocks, 60, (rows) => rows.length === 0);
+    proxy.intercept = () => undefined;
+    await chain.mine();
+    await until("the indexer restarts Ponder", hasRestarted);
+    await untilRight();
+  });
 
-  let hasWalked = false;
-  proxy.intercept = ({ method, params }) => {
-    if (method === "eth_getBlockByHash") hasWalked = true;
-    return method === "eth_getBlockByNumber" && params[0] === "latest" && !hasWalked ? { result: late } : undefined;
-  };
-  await until("the fork's parent is asked for", async () => hasWalked);
-  await chain.takeBack(1);
-  await subject.mineRandomBlocks(2);
-  await untilIndexed(database, local, { seconds: 10 });
-  await subject.expectSameAnswers(databaseUrl, "registry");
-  expect(indexer.output()).not.toContain("starting it again");
-});
+  test("rows of a block that Ponder dropped without undoing it are undone", async () => {
+    const { subject, proxy } = indexed;
+    const { chain, local } = subject;
+    const hasRestarted = watchRestarts();
+    await subject.mineRandomBlocks(1);
+    await untilRight();
 
-test("rows of a block that Ponder forgot without undoing it are undone by a restart", async () => {
-  const { subject, proxy, databaseUrl, database, indexer } = await createIndexedSubject(11, 12);
-  const { chain, local } = subject;
-
-  // For a moment the node names a block of a fork, then has no parent for it. Ponder drops its own
-  // newest block to make room and fails before it has undone that block's rows.
-  const head = await requestBlock(local.url);
-  const forkBlock = {
-    ...head,
-    hash: hashOf("f0"),
-    parentHash: hashOf("f1"),
-    transactions: [],
-    logsBloom: NO_REGISTRY_LOGS,
-  };
-  let hasFailed = false;
-  proxy.intercept = ({ method, params }) => {
-    if (method === "eth_getBlockByNumber" && params[0] === "latest" && !hasFailed) {
-      return { result: forkBlock };
-    }
-    if (method === "eth_getBlockByHash") {
+    // The node names a block of a fork, then has no parent for it. Ponder drops its own newest block to make room, and
+    // fails before it has undone that block's rows.
+    const forkBlock = {
+      ...(await requestBlock(local.url)),
+      hash: hashOf("f0"),
+      parentHash: hashOf("f1"),
+      transactions: [],
+      logsBloom: NO_REGISTRY_LOGS,
+    };
+    let hasFailed = false;
+    proxy.intercept = ({ method, params }) => {
+      if (method === "eth_getBlockByNumber" && params[0] === "latest" && !hasFailed) return { result: forkBlock };
+      if (method !== "eth_getBlockByHash") return undefined;
       hasFailed = true;
       return { result: null };
-    }
-    return undefined;
-  };
-  await until("the fork's parent is asked for", async () => hasFailed);
-
-  // The chain replaces that very block: to Ponder, its successor fits.
-  await chain.takeBack(1);
-  await subject.mineRandomBlocks(2);
-  proxy.intercept = () => undefined;
-  await until("the indexer starts again", async () => /starting it again/.test(indexer.output()));
-  await untilIndexed(database, local);
-  await subject.expectSameAnswers(databaseUrl, "registry");
+    };
+    await until("the indexer asks for the fork's parent", () => hasFailed);
+    // The chain replaces that very block: to Ponder, its successor fits.
+    await chain.takeBack(1);
+    await subject.mineRandomBlocks(2);
+    proxy.intercept = () => undefined;
+    await until("the indexer restarts Ponder", hasRestarted);
+    await untilRight();
+  });
 });

@@ -4,7 +4,8 @@ import { expect, test } from "vitest";
 import { networks } from "../../../registry/networks.ts";
 import { encodeV1, encodeV2 } from "../../../sandbox/calls.ts";
 import { type Api, COIN, NFT, startApi } from "../../support/api.ts";
-import { startIndexerProcess } from "../../support/indexer-process.ts";
+import { servedSchema } from "../../support/index-copy.ts";
+import { startIndexerProcess } from "../../support/indexer.ts";
 import { ReorgChain } from "../../support/reorg-chain.ts";
 import { connect, createChain, createDatabase, until, untilIndexed } from "../../support/setup.ts";
 
@@ -68,7 +69,7 @@ const createTellingChain = async () => {
   return { local: chain.local, mineEmpty: () => chain.mine(), mine, questions };
 };
 
-test("a re-index costs no request: none fails, none goes back in time, and each answer is right at the block it names", {
+test("a restart resumes the index, and a re-index loses no request, never goes back to an older block, and answers right at each", {
   timeout: 600_000,
 }, async () => {
   const chain = await createTellingChain();
@@ -80,13 +81,24 @@ test("a re-index costs no request: none fails, none goes back in time, and each 
   const database = await connect(databaseUrl);
   const index = (startBlock: number) =>
     startIndexerProcess({ databaseUrl, chains, env: { [`START_BLOCK_${CHAIN_ID}`]: String(startBlock) } });
-  const servedSchema = async (): Promise<string> =>
-    (await database.query("select schema from indexer.shard")).rows[0]?.schema;
 
+  const first = await index(0);
+  await untilIndexed(database, chain.local);
+  const original = await servedSchema(database);
+  await first.stop();
+  await chain.mine();
   let running = await index(0);
   await untilIndexed(database, chain.local);
-  const apis = [await startApi({ databaseUrl }), await startApi({ databaseUrl })];
+  expect(await servedSchema(database)).toBe(original);
+  expect(running.output()).toContain("Detected crash recovery");
+  expect(running.output()).not.toContain("Created database tables");
 
+  // The same index again is refused.
+  const second = await index(0);
+  expect(await second.exited).toEqual({ code: 1, signal: null });
+  expect(second.output()).toContain("Another indexer is running the same index");
+
+  const apis = [await startApi({ databaseUrl }), await startApi({ databaseUrl })];
   const asked: Asked[] = [];
   const ask = async (api: Api, path: string) => {
     const startedAt = performance.now();
@@ -96,7 +108,7 @@ test("a re-index costs no request: none fails, none goes back in time, and each 
     asked.push({ path, status: response.status, body, block, startedAt, endedAt: performance.now() });
   };
   let isOver = false;
-  const keepGoing = async (run: () => Promise<void>, pauseMs: number) => {
+  const keepGoing = async (run: () => Promise<unknown>, pauseMs: number) => {
     while (!isOver) {
       await run();
       await sleep(pauseMs);
@@ -109,24 +121,37 @@ test("a re-index costs no request: none fails, none goes back in time, and each 
       }, 30),
     ),
   );
+  // The same for readers of the views, and for data teams: the blocks that they see, and the amount at each.
+  const seen = await Promise.all(
+    [
+      `select number::int as block, (select amount from registry.delegation_v2 where type = 'ERC20')
+       from registry.indexed_block where chain_id = ${CHAIN_ID}`,
+      `select analytics.known_block(${CHAIN_ID})::int as block,
+         (select amount from analytics.delegations where token_standard = 'ERC20')`,
+    ].map(async (text) => {
+      const [reader, blocks] = [await connect(databaseUrl), [] as { block: number; amount: string }[]];
+      clients.push(keepGoing(async () => blocks.push((await reader.query(text)).rows[0]), 5));
+      return blocks;
+    }),
+  );
   const mining = keepGoing(chain.mine, 300);
 
   const reindex = async (startBlock: number) => {
-    const old = await servedSchema();
+    const old = await servedSchema(database);
     const next = await index(startBlock);
     // The old one ends by itself, when the new one has taken over.
     expect(await running.exited).toEqual({ code: 0, signal: null });
-    expect(await servedSchema()).not.toBe(old);
-    await until("the old index is dropped", async () => {
-      const { rows } = await database.query("select to_regnamespace($1) as schema", [old]);
-      return rows[0].schema === null;
-    });
+    expect(running.output()).toContain("is superseded");
+    expect(await servedSchema(database)).not.toBe(old);
+    const dropped = async () => (await database.query("select to_regnamespace($1) as schema", [old])).rows[0].schema;
+    await until("the old index is dropped", dropped, 60, (schema) => schema === null);
+    await until("the indexer logs the drop", () => next.output().includes(`Dropped ${old}`), 10);
     running = next;
   };
   await reindex(1);
   const betweenThem = asked.length;
   // With other columns than the views have: they cannot be replaced in place.
-  const schema = await servedSchema();
+  const schema = await servedSchema(database);
   for (const view of ["delegation_v1", "delegation_v2"]) {
     await database.query(`create or replace view registry.${view} as select *, 1 as more from ${schema}.${view}`);
   }
@@ -135,11 +160,12 @@ test("a re-index costs no request: none fails, none goes back in time, and each 
     "select from information_schema.columns where table_schema = 'registry' and column_name = 'more'",
   );
   expect(columns).toEqual([]);
-  await sleep(1000);
+  const soFar = asked.length;
+  await until("clients have asked the new index", () => asked.length > soFar + 200);
   isOver = true;
   await Promise.all([...clients, mining]);
 
-  console.log(`${asked.length} requests, ${betweenThem} of them before the first re-index was through.`);
+  console.log(`${asked.length} requests, ${betweenThem} of them before the first re-index was complete.`);
   expect(betweenThem).toBeGreaterThan(500);
   expect(asked.length - betweenThem).toBeGreaterThan(500);
   expect(asked.filter(({ status }) => status !== 200)).toEqual([]);
@@ -147,9 +173,14 @@ test("a re-index costs no request: none fails, none goes back in time, and each 
   expect(backInTime(asked)).toEqual([]);
   // All along, and not in a few leaps.
   expect(new Set(asked.map(({ block }) => block)).size).toBeGreaterThan(30);
+  for (const blocks of seen) {
+    expect(blocks.length).toBeGreaterThan(100);
+    expect(blocks.filter(({ block, amount }) => amount !== String(block))).toEqual([]);
+    expect(blocks).toEqual(blocks.toSorted((a, b) => a.block - b.block));
+  }
 });
 
-/** Answers that are older than another one that had come before they were asked for, by whichever process. */
+/** Answers older than one that any process had given before they were asked for. */
 const backInTime = (asked: readonly Asked[]): Asked[] => {
   const ended = asked.toSorted((a, b) => a.endedAt - b.endedAt).values();
   let next = ended.next();

@@ -2,9 +2,10 @@ import { createHash } from "node:crypto";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { generateKey, hashKey, isWellFormed, prefixOf } from "../../api/keys/api-key.ts";
+import { PROPERTY_RUNS } from "../support/random.ts";
 
-// The format is a promise: keys are in use for years, and others look for leaked ones. All that is
-// expected here is worked out anew, without the code that is tested.
+// Keys are in use for years, and scanners look for leaked ones: the format must not change. The expectations are computed
+// here, without the code that is tested.
 
 const FORM = /^delreg_[0-9A-Za-z]{38}$/;
 const ALPHABET = [..."0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"];
@@ -25,29 +26,17 @@ const checksumOf = (text: string): string => {
   return [5n, 4n, 3n, 2n, 1n, 0n].map((power) => ALPHABET[Number((value / 62n ** power) % 62n)]).join("");
 };
 
-/** Any key that could ever be made. */
+/** Any possible key. */
 const anyKey = fc
   .string({ unit: fc.constantFrom(...ALPHABET), minLength: 32, maxLength: 32 })
   .map((random) => `delreg_${random}${checksumOf(`delreg_${random}`)}`);
 
-/** Every key is well-formed, and none of these texts that are made of it is. */
-const expectTold = (textsOf: (key: string) => readonly string[]) => {
-  fc.assert(
-    fc.property(anyKey, (key) => {
-      expect(isWellFormed(key), key).toBe(true);
-      for (const text of textsOf(key)) {
-        if (text !== key && isWellFormed(text)) expect.fail(`${JSON.stringify(text)} passes for ${key}`);
-      }
-    }),
-  );
-};
-
 const positions = (key: string) => [...key].map((_, position) => position);
 
-describe("a new key", () => {
+describe("generateKey()", () => {
   const keys = Array.from({ length: 10_000 }, generateKey);
 
-  test("is delreg_, 32 characters and 6 of checksum, which is the CRC-32 of what is before it in base 62", () => {
+  test("returns delreg_, 32 characters, and the CRC-32 of these in 6 characters of base 62", () => {
     expect(crc32("123456789"), "the check value of CRC-32").toBe(0xcbf4_3926);
     for (const key of keys) {
       expect(key).toMatch(FORM);
@@ -56,13 +45,13 @@ describe("a new key", () => {
     }
   });
 
-  test("is another one each time, and begins like hardly any other", () => {
+  test("returns another key each time, and hardly ever the same prefix", () => {
     expect(new Set(keys).size).toBe(keys.length);
-    // The beginnings are 62^4: of 10,000, some three repeat.
+    // There are 62^4 prefixes: of 10,000, some three repeat.
     expect(new Set(keys.map(prefixOf)).size).toBeGreaterThan(keys.length - 50);
   });
 
-  test("has 160 random bits or more that its shown beginning and its checksum do not tell", () => {
+  test("returns 160 random bits or more that neither the prefix nor the checksum reveals", () => {
     const [key = ""] = keys;
     expect(key.startsWith(prefixOf(key))).toBe(true);
     expect(prefixOf(key)).toMatch(/^delreg_[0-9A-Za-z]{4}$/);
@@ -70,8 +59,8 @@ describe("a new key", () => {
     expect(secret * Math.log2(ALPHABET.length)).toBeGreaterThanOrEqual(160);
   });
 
-  test("has every character at every place equally often", () => {
-    // Chi-square with 61 degrees of freedom: once in ten billion times it is above 165 by chance.
+  test("returns every character at every place equally often", () => {
+    // Chi-square with 61 degrees of freedom exceeds 165 by chance once in ten billion times.
     const chiSquare = (characters: readonly string[]) => {
       const counts = new Map(ALPHABET.map((character) => [character, 0]));
       for (const character of characters) counts.set(character, (counts.get(character) ?? 0) + 1);
@@ -81,7 +70,7 @@ describe("a new key", () => {
     for (let place = 0; place < 32; place++) {
       const characters = keys.map((key) => key.charAt("delreg_".length + place));
       expect(chiSquare(characters), `place ${place}`).toBeLessThan(165);
-      // The same again for what comes after it: no character says anything about the next one.
+      // No character reveals anything about the next one.
       const steps = keys.map((key) => {
         const at = (index: number) => ALPHABET.indexOf(key.charAt("delreg_".length + index));
         return ALPHABET[(at((place + 1) % 32) - at(place) + 62) % 62] ?? "";
@@ -91,77 +80,77 @@ describe("a new key", () => {
   });
 });
 
-test("the format stays what it is: these are keys for ever", () => {
-  expect(isWellFormed("delreg_000000000000000000000000000000001L8raU")).toBe(true);
-  expect(isWellFormed("delreg_ABCDEFGHIJKLMNOPQRSTUVWXYZabcdef4NUEqv")).toBe(true);
-  expect(isWellFormed("delreg_zyxwvutsrqponmlkjihgfedcba9876544Z7kW6")).toBe(true);
+test.for([
+  "delreg_000000000000000000000000000000001L8raU",
+  "delreg_ABCDEFGHIJKLMNOPQRSTUVWXYZabcdef4NUEqv",
+  "delreg_zyxwvutsrqponmlkjihgfedcba9876544Z7kW6",
+])("isWellFormed() accepts the key %s in every version", (key) => {
+  expect(isWellFormed(key)).toBe(true);
 });
 
-describe("a typo is told from a key that nobody has", () => {
-  test("any other character, at every place", () => {
-    const others = Array.from({ length: 127 - 32 }, (_, index) => String.fromCharCode(32 + index));
-    expectTold((key) =>
-      positions(key).flatMap((at) => others.map((other) => `${key.slice(0, at)}${other}${key.slice(at + 1)}`)),
+describe("isWellFormed() rejects", () => {
+  const AROUND = [" ", "\t", "\n", "\r\n", "\0", "\u00a0", "\ufeff", '"', "'", "`", "<", ">", ",", ";", "=", "/"];
+  const PRINTABLE = Array.from({ length: 127 - 32 }, (_, index) => String.fromCharCode(32 + index));
+  const insert = (key: string, at: number, text: string) => `${key.slice(0, at)}${text}${key.slice(at)}`;
+
+  test.for<[string, (key: string) => string[]]>([
+    [
+      "a key with another character, at every place",
+      (key) =>
+        positions(key).flatMap((at) => PRINTABLE.map((other) => `${key.slice(0, at)}${other}${key.slice(at + 1)}`)),
+    ],
+    [
+      "a key with two neighbours swapped",
+      (key) => positions(key).map((at) => insert(key.slice(0, at) + key.slice(at + 1), at + 1, key.charAt(at))),
+    ],
+    ["a part of a key", (key) => positions(key).flatMap((at) => [key.slice(0, at), key.slice(at + 1)])],
+    ["a key with a character left out", (key) => positions(key).map((at) => `${key.slice(0, at)}${key.slice(at + 1)}`)],
+    [
+      "a key with a character too many, at every place",
+      (key) => [...positions(key), key.length].flatMap((at) => [...ALPHABET, "_"].map((more) => insert(key, at, more))),
+    ],
+    [
+      "a key with other characters around it",
+      (key) => AROUND.flatMap((text) => [`${text}${key}`, `${key}${text}`, `${text}${key}${text}`]),
+    ],
+    [
+      "a key beside other words or keys",
+      (key) => [`Bearer ${key}`, `${key}${key}`, `${key}, ${key}`, `${key}\n${key}`],
+    ],
+    [
+      "a key in another case, or with another beginning or none",
+      (key) => [
+        key.toUpperCase(),
+        key.toLowerCase(),
+        key.slice("delreg_".length),
+        ...["delreg-", "dk_live", "DELREG_"].map((beginning) => key.replace("delreg_", beginning)),
+      ],
+    ],
+  ])("%s", ([, textsOf]) => {
+    fc.assert(
+      fc.property(anyKey, (key) => {
+        expect(isWellFormed(key), key).toBe(true);
+        for (const text of textsOf(key)) {
+          if (text !== key && isWellFormed(text)) expect.fail(`${JSON.stringify(text)} passes for ${key}`);
+        }
+      }),
     );
   });
 
-  test("two neighbours that changed places", () => {
-    expectTold((key) =>
-      positions(key).map((at) => `${key.slice(0, at)}${key.charAt(at + 1)}${key.charAt(at)}${key.slice(at + 2)}`),
-    );
-  });
-
-  test("a part that was cut off, at either end, or one character left out", () => {
-    expectTold((key) => positions(key).flatMap((at) => [key.slice(0, at), key.slice(at + 1)]));
-    expectTold((key) => positions(key).map((at) => `${key.slice(0, at)}${key.slice(at + 1)}`));
-  });
-
-  test("a character too many, at every place, or the same one twice", () => {
-    expectTold((key) =>
-      [...positions(key), key.length].flatMap((at) =>
-        [...ALPHABET, key.charAt(at)]
-          .filter((more) => more !== "")
-          .map((more) => `${key.slice(0, at)}${more}${key.slice(at)}`),
-      ),
-    );
-  });
-
-  test("spaces, line ends, quotes, brackets or another key around it", () => {
-    const around = [" ", "\t", "\n", "\r\n", "\0", "\u00a0", "\ufeff", '"', "'", "`", "<", ">", ",", ";", "=", "/"];
-    expectTold((key) => [
-      ...around.flatMap((text) => [`${text}${key}`, `${key}${text}`, `${text}${key}${text}`]),
-      `Bearer ${key}`,
-      `${key}${key}`,
-      `${key}, ${key}`,
-      `${key}\n${key}`,
-    ]);
-  });
-
-  test("another case, another beginning, or none", () => {
-    expectTold((key) => [
-      key.toUpperCase(),
-      key.toLowerCase(),
-      key.slice("delreg_".length),
-      key.replace("delreg_", "delreg-"),
-      key.replace("delreg_", "dk_live"),
-      key.replace("delreg_", "DELREG_"),
-    ]);
-  });
-
-  test("anything else, however much it looks like a key", () => {
+  test("any other text, even of the same form, unless its checksum fits", () => {
     const looksLikeKey = fc.string({ unit: fc.constantFrom(...ALPHABET), minLength: 38, maxLength: 38 });
     fc.assert(
       fc.property(looksLikeKey, (text) => {
         const key = `delreg_${text}`;
         expect(isWellFormed(key), key).toBe(checksumOf(key.slice(0, -6)) === key.slice(-6));
       }),
-      { numRuns: 10_000 },
+      { numRuns: PROPERTY_RUNS },
     );
     fc.assert(fc.property(fc.string({ unit: "binary", maxLength: 100 }), (text) => !isWellFormed(text)));
   });
 });
 
-test("a leaked key can be found by its form wherever it was left", () => {
+test("a leaked key can be found by its form", () => {
   const key = generateKey();
   const places = [
     `{"headers":{"X-API-KEY":"${key}"}}`,
@@ -176,7 +165,7 @@ test("a leaked key can be found by its form wherever it was left", () => {
   }
 });
 
-test("the hash that is stored is SHA-256 of the whole key, in hex", () => {
+test("hashKey() returns the SHA-256 of the whole key in hex", () => {
   fc.assert(
     fc.property(anyKey, (key) => {
       expect(hashKey(key)).toBe(createHash("sha256").update(key, "utf8").digest("hex"));

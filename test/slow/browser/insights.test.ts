@@ -1,34 +1,16 @@
 import type { Page } from "playwright-core";
 import { expect, test } from "vitest";
-import { NFT } from "../support/api.ts";
-import { DESKTOP, describeInBrowser, expectAccessible, PHONE } from "../support/browser.ts";
+import {
+  DESKTOP,
+  describeInBrowser,
+  drawnSeries,
+  expectAccessible,
+  expectSampleInsights,
+  heading,
+  PHONE,
+} from "../../support/browser.ts";
 
-const heading = (page: Page, name: string | RegExp) => page.getByRole("heading", { name });
-
-/** The number in a tile. */
-const tile = (page: Page, what: string): Promise<string | null> =>
-  page
-    .locator(".tile", { has: page.getByText(what, { exact: true }) })
-    .locator("dd")
-    .textContent();
-
-/** Which series of the legend a chart has bars of: what is drawn in their colours. */
-const drawnSeries = (page: Page, chart: number): Promise<boolean[]> =>
-  page.evaluate(`(() => {
-    const canvas = document.querySelectorAll(".chart canvas")[${chart}];
-    const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
-    return [...document.querySelectorAll(".legend .swatch")].map((swatch) => {
-      const color = getComputedStyle(swatch).backgroundColor.match(/\\d+/g).map(Number);
-      let pixels = 0;
-      for (let place = 0; place < data.length; place += 4) {
-        const isSame = color.every((value, channel) => Math.abs(value - data[place + channel]) <= 8);
-        if (isSame && data[place + 3] > 200) pixels++;
-      }
-      return pixels > 10;
-    });
-  })()`);
-
-/** What the service would say, to the page alone. */
+/** Answers the page in place of the service; null: not at all. */
 const answerWith = async (
   page: Page,
   path: string,
@@ -47,7 +29,7 @@ const answerWith = async (
   );
 };
 
-/** Counted so many seconds ago. */
+/** Figures of an empty index, read some seconds ago. */
 const nothing = (seconds: number) => ({
   readAt: Math.floor(Date.now() / 1000) - seconds,
   totals: { made: 0, changed: 0, revoked: 0, active: 0 },
@@ -57,35 +39,16 @@ const nothing = (seconds: number) => ({
   contracts: [],
 });
 
-describeInBrowser("insights", (open) => {
+describeInBrowser("the insights page", (open) => {
   test.for([
     ["light", PHONE],
     ["light", DESKTOP],
     ["dark", PHONE],
-    ["dark", DESKTOP],
-  ] as const)("draws what happened, with the numbers in tables, %s, %o", async ([colorScheme, viewport]) => {
-    const page = await open("/insights", { colorScheme, viewport });
-    await heading(page, "Activity").waitFor();
-    expect(Number((await tile(page, "Ever made"))?.replace(",", ""))).toBeGreaterThanOrEqual(46);
-    expect(await tile(page, "Networks up to date")).toBe("2 of 2");
-    expect(await page.locator(".legend li").allInnerTexts()).toEqual(expect.arrayContaining(["Ethereum", "Polygon"]));
-    // A colour for each network; the contracts are all of the first.
-    expect(await drawnSeries(page, 0)).toEqual([true, true]);
-    expect(await drawnSeries(page, 1)).toEqual([true, false]);
-    for (const chart of await page.locator("canvas").all()) {
-      expect(await chart.getAttribute("aria-label")).toMatch(/The table below has the numbers\.$/);
-    }
-
-    for (const summary of await page.locator("details summary").all()) await summary.click();
-    const contracts = page.getByRole("region", { name: "Most delegated contracts" }).locator("table tbody tr");
-    expect(await contracts.first().textContent()).toContain(NFT);
-    expect(await page.getByRole("region", { name: "Activity per day" }).locator("tbody tr").count()).toBe(1);
-    await expectAccessible(page);
-    const root = "document.documentElement";
-    expect(await page.evaluate(`${root}.scrollWidth - ${root}.clientWidth`), "scrolls sideways").toBe(0);
+  ] as const)("draws the activity, with the numbers in tables, %s, %o", async ([colorScheme, viewport]) => {
+    await expectSampleInsights(await open("/insights", { colorScheme, viewport }));
   });
 
-  test("shows other times and groupings, by keys alone", async () => {
+  test("shows other times and groupings, by keyboard alone", async () => {
     const page = await open("/insights");
     await heading(page, "Activity").waitFor();
     for (const name of ["All time", "By type"]) {
@@ -111,7 +74,7 @@ describeInBrowser("insights", (open) => {
     );
   });
 
-  test("draws charts anew when the theme changes", async () => {
+  test("redraws the charts when the theme changes", async () => {
     const page = await open("/insights", { colorScheme: "light" });
     await heading(page, "Activity").waitFor();
     const picture = () =>
@@ -124,7 +87,7 @@ describeInBrowser("insights", (open) => {
     await expect.poll(picture).not.toBe(light);
   });
 
-  test("says what is the matter where there is nothing to draw", async () => {
+  test("says why there is nothing to draw: no delegations, old figures, still indexing, service unreachable", async () => {
     const page = await open("/insights", { allowed: /Failed to load resource/ });
     await heading(page, "Activity").waitFor();
 
@@ -152,7 +115,6 @@ describeInBrowser("insights", (open) => {
 
     await answerWith(page, "/insights/data", null);
     await heading(page, "The service cannot be reached").waitFor();
-    // When it is back, one click is enough.
     await page.unroute("**/insights/data");
     await page.getByRole("button", { name: "Try again" }).click();
     await heading(page, "Activity").waitFor();

@@ -2,6 +2,7 @@ import fc from "fast-check";
 import { type Address, getAddress } from "viem";
 import { expect, test } from "vitest";
 import { checksumAddress } from "../../api/checksum-address.ts";
+import { PROPERTY_RUNS } from "../support/random.ts";
 
 test("checksumAddress() gives viem's checksum for any address in any letter case", () => {
   const address = fc.stringMatching(/^0x[0-9a-fA-F]{40}$/);
@@ -9,6 +10,6 @@ test("checksumAddress() gives viem's checksum for any address in any letter case
     fc.property(address, (text) => {
       expect(checksumAddress(text as Address)).toBe(getAddress(text.toLowerCase()));
     }),
-    { numRuns: 2000 },
+    { numRuns: PROPERTY_RUNS },
   );
 });

@@ -1,0 +1,53 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect, test } from "vitest";
+import { examples, ROOT, useExamples } from "../support/examples.ts";
+import type { Description } from "../support/openapi.ts";
+import { describeWith } from "../support/programs.ts";
+
+// Other languages, and clients that meet errors: test/slow/examples.test.ts.
+
+const { host, runLine, expectDocumented } = useExamples();
+
+for (const { language, program, blocks } of examples.filter(({ language }) => ["sh", "ts"].includes(language))) {
+  describeWith([program], `docs/api.md, ${language}`, () => {
+    test.for(blocks)("prints the documented output: %s", ([, block]) => expectDocumented(block));
+  });
+}
+
+describeWith(["curl"], "README.md", () => {
+  test("has curl lines that work", async () => {
+    const lines = readFileSync(join(ROOT, "README.md"), "utf8").match(/^curl .*$/gm) ?? [];
+    expect(lines).not.toEqual([]);
+    for (const line of lines) {
+      const printed = await runLine(`${line} --fail`);
+      expect(() => JSON.parse(printed)).not.toThrow();
+    }
+  });
+});
+
+test("in /openapi.json, the examples of the parameters give the examples of the responses", async () => {
+  const { paths } = (await fetch(`http://${host()}/openapi.json`).then((response) => response.json())) as Description;
+  for (const [path, { get }] of Object.entries(paths)) {
+    const { parameters = [], responses } = get;
+    const ask = (isGiven: (parameter: (typeof parameters)[number]) => boolean) => {
+      const query = new URLSearchParams();
+      let filled = path;
+      for (const parameter of parameters.filter(isGiven)) {
+        const { name, schema } = parameter;
+        expect(schema.example, `${path}: ${name} needs an example`).toBeDefined();
+        if (parameter.in === "path") filled = filled.replace(`{${name}}`, String(schema.example));
+        else query.set(name, String(schema.example));
+      }
+      return fetch(`http://${host()}${filled}?${query}`);
+    };
+    const least = await ask(({ required }) => required === true);
+    expect(least.status, path).toBe(200);
+
+    const whole = await ask(({ required, schema }) => required === true || schema.example !== undefined);
+    expect(whole.status, path).toBe(200);
+    const { example } = responses[200]?.content?.["application/json"] ?? {};
+    if (path.startsWith("/registry/")) expect(example, `${path} needs an example`).toBeDefined();
+    if (example !== undefined) expect(await whole.json(), path).toEqual(example);
+  }
+});

@@ -1,0 +1,98 @@
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { blocksOf } from "../../api/queries/read-shards.ts";
+import { type Api, CHECK, FRESH_FOR_A_DAY, FRIEND, GUEST, HOT, launchApi, VAULT } from "../support/api.ts";
+import { servedSchema } from "../support/index-copy.ts";
+import { createPopularDatabase } from "../support/million.ts";
+import { connect, until } from "../support/setup.ts";
+
+// An answer and its block come from one statement: an index that moves on while it is asked never mixes two blocks.
+
+const VIEWS = ["delegation_v2", "indexed_block"];
+const GATE = 1;
+
+let popular: Awaited<ReturnType<typeof createPopularDatabase>>;
+let schema: string;
+let definitions: string[];
+let api: Api;
+beforeAll(async () => {
+  // More than are sent at once.
+  popular = await createPopularDatabase(1_100);
+  schema = await servedSchema(popular.client);
+  const { rows } = await popular.client.query(
+    "select rtrim(pg_get_viewdef(('registry.' || view)::regclass), ';') as text from unnest($1::text[]) view",
+    [VIEWS],
+  );
+  definitions = rows.map(({ text }) => text);
+  api = await launchApi({ databaseUrl: popular.databaseUrl, env: FRESH_FOR_A_DAY });
+});
+afterAll(async () => {
+  await api?.stop();
+  await popular?.client.end();
+});
+
+/** Statements that match and read one of the API's views wait while the gate is locked. They have their snapshot by then. */
+const gate = async (statements: string) => {
+  const wait = `case when current_query() ~ '${statements}' then pg_advisory_xact_lock_shared(${GATE})::text end`;
+  for (const [index, view] of VIEWS.entries()) {
+    await popular.client.query(
+      `create or replace view registry.${view} as
+       select shown.* from (${definitions[index]}) shown where coalesce((select ${wait}), '') = ''`,
+    );
+  }
+};
+
+/** The statements that wait at the gate, but for the one that looks at the shards every two seconds. */
+const readWaiting = async () => {
+  const { rows } = await popular.client.query(
+    `select query from pg_stat_activity
+     where application_name = 'api' and datname = current_database() and wait_event = 'advisory' and query <> $1`,
+    [blocksOf("registry").text],
+  );
+  return rows;
+};
+
+const ask = async (path: string) => {
+  const response = await api.get(path);
+  const body = await response.text();
+  return { status: response.status, body, block: Number(response.headers.get("X-Indexed-Block")) };
+};
+
+const ANY = ".";
+/** The page that a long list starts with, and not the cursor that it is sent from. */
+const FIRST_PAGE = "^\\s*with list";
+
+// Where Postgres gets no processor for a second, what waits is refused with a 503.
+test.for<[what: string, path: () => string, delegate: () => string, statements: string]>([
+  ["a check", () => CHECK, () => HOT, ANY],
+  ["a short list", () => `/registry/v2/${GUEST}`, () => GUEST, ANY],
+  ["a page of a list", () => `/registry/v2/${VAULT}?limit=2`, () => FRIEND, ANY],
+  ["a long list", () => `/registry/v2/${popular.popular}`, () => popular.popular, FIRST_PAGE],
+])(
+  "%s is true at its X-Indexed-Block while the index moves on",
+  { retry: 2 },
+  async ([, pathOf, delegateOf, gated]) => {
+    const [path, delegate] = [pathOf(), delegateOf().toLowerCase()];
+    const writer = await connect(popular.databaseUrl);
+    await writer.query("set session_replication_role = replica");
+    await gate(gated);
+    const before = await ask(path);
+    expect(before.status).toBe(200);
+
+    await writer.query("select pg_advisory_lock($1)", [GATE]);
+    const asking = ask(path);
+    await until("a statement waits", readWaiting, 10, ({ length }) => length > 0);
+    // The next block revokes the oldest delegation to the wallet; or makes it again.
+    await writer.query("begin");
+    const oldest = `select ctid from ${schema}.delegation_v2 where delegate = $1 and chain_id in (1, -1) order by block_number limit 1`;
+    await writer.query(`update ${schema}.delegation_v2 set chain_id = -chain_id where ctid = (${oldest})`, [delegate]);
+    await writer.query(`update ${schema}.indexed_block set number = number + 1 where chain_id = 1`);
+    await writer.query("commit");
+    await writer.query("select pg_advisory_unlock($1)", [GATE]);
+
+    const meanwhile = await asking;
+    const after = await ask(path);
+    expect(after).toMatchObject({ status: 200, block: before.block + 1 });
+    expect(after.body).not.toBe(before.body);
+    expect([before, after]).toContainEqual(meanwhile);
+  },
+);

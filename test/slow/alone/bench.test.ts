@@ -1,0 +1,11 @@
+import { expect, test } from "vitest";
+import { runScript } from "../../support/run-script.ts";
+
+// A shared machine is no place to fail for speed: the table is there to be read.
+test("npm run bench -- --quick measures every part, and shows it beside its baselines", async () => {
+  const { code, output } = await runScript("bench/main.ts", "--quick");
+  expect(output).toMatch(/^ +\d+ s {2}Done; all figures are in /m);
+  const rows = output.split("\n").filter((line) => /^\| .*[✓✗]/.test(line));
+  for (const part of [/check/, /list/, /backfill/i, /live/i]) expect(rows.join("\n")).toMatch(part);
+  if (code !== 0) expect(output).toContain("fall short of their targets");
+});

@@ -1,0 +1,34 @@
+import { expect, test } from "vitest";
+import regressions from "../../../simulate/regressions.json" with { type: "json" };
+import { runScript } from "../../support/run-script.ts";
+
+/** Seeds 11 and 13 once found answers that named a block from before a restart. */
+const SEEDS = [11, 12, 13];
+const OPS = 700;
+const REGRESSION_OPS = 100;
+
+const simulate = async (seed: number, ops: number) => {
+  const { code, output } = await runScript("simulate/main.ts", "--seed", String(seed), "--ops", String(ops));
+  expect(code, output).toBe(0);
+  return (name: string) => Number(new RegExp(`^  ${name} +(\\d+)$`, "m").exec(output)?.[1]);
+};
+
+test("the service answers as the registries do, or not at all, while everything around it fails", async () => {
+  const tallies = await Promise.all(SEEDS.map((seed) => simulate(seed, OPS)));
+  const total = (name: string) => tallies.reduce((sum, count) => sum + count(name), 0);
+
+  expect(total("operations")).toBeGreaterThanOrEqual(2_000);
+  expect(total("reorgs")).toBeGreaterThanOrEqual(40);
+  expect(total("kills")).toBeGreaterThanOrEqual(10);
+  for (const name of ["Postgres restarts", "re-indexes", "digests compared"]) {
+    expect(total(name), name).toBeGreaterThanOrEqual(SEEDS.length);
+  }
+  for (const name of ["RPC calls failed", "RPC lies", "past blocks"]) expect(total(name), name).toBeGreaterThan(10);
+  for (const name of ["answers over HTTP", "answers in SQL", "reader's answers"]) {
+    expect(total(name), name).toBeGreaterThan(1_000);
+  }
+});
+
+test.for(regressions)("seed $seed stays fixed: $found", async ({ seed }) => {
+  await simulate(seed, REGRESSION_OPS);
+});

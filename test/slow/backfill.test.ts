@@ -1,0 +1,38 @@
+import { expect, test } from "vitest";
+import { CHECK, FRESH_FOR_A_DAY, startApi, VAULT } from "../support/api.ts";
+import { Random } from "../support/random.ts";
+import { startRpcProxy } from "../support/rpc-proxy.ts";
+import { createDatabase, startIndexer, until } from "../support/setup.ts";
+import { Subject } from "../support/subject.ts";
+
+test("an indexer that has not finished its backfill: 503 with how far it is, then answers", async () => {
+  const subject = await Subject.create(8453, new Random(3));
+  await subject.mineRandomBlocks(35);
+  const rpc = await startRpcProxy(subject.local.url);
+  let isHeld = true;
+  rpc.intercept = ({ method }) => (isHeld && method === "eth_getLogs" ? { status: 503 } : undefined);
+  const databaseUrl = await createDatabase();
+  await startIndexer({ databaseUrl, chains: [{ chainId: 8453, url: rpc.url }] });
+  const api = await startApi({ databaseUrl, env: FRESH_FOR_A_DAY });
+  const ask = async (path: string) => {
+    const response = await api.get(path);
+    return { status: response.status, body: await response.text() };
+  };
+  const [check, list] = [`${CHECK}&chainId=8453`, `/registry/v1/${VAULT}?chainId=8453`];
+
+  const isNamed = ({ body }: { body: string }) => /Base\) is still being indexed/.test(body);
+  const refused = await until("the indexer has said what it indexes", () => ask(check), 60, isNamed);
+  expect(refused).toEqual({ status: 503, body: expect.stringMatching(/problem-not-indexed.* block \d+ of 3\d/) });
+  expect(await ask(list)).toEqual({ status: 503, body: expect.stringMatching(/Base\) is still being indexed/) });
+  expect((await ask(CHECK)).status, "a network that it does not index").toBe(400);
+
+  isHeld = false;
+  for (const path of [check, list, "/ready"]) {
+    await until(
+      `${path} is answered`,
+      () => ask(path),
+      120,
+      ({ status }) => status === 200,
+    );
+  }
+});

@@ -1,0 +1,133 @@
+import { execFile } from "node:child_process";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, expect } from "vitest";
+import { type Api, createSampleDatabase, FRESH_FOR_A_DAY, launchApi } from "./api.ts";
+
+// The examples of docs/api.md, run against an API over the samples of the sandbox.
+
+export const ROOT = join(import.meta.dirname, "../..");
+const DOCUMENT = "docs/api.md";
+const DOCUMENTED_HOST = "127.0.0.1:8080";
+
+/** A fenced block, with its expected output: the block of json or text that follows it. */
+type Block = { line: number; language: string; code: string; output?: Output };
+type Output = { language: string; text: string };
+
+const readBlocks = (): Block[] => {
+  const text = readFileSync(join(ROOT, DOCUMENT), "utf8");
+  const blocks: Block[] = [];
+  for (const { 1: language = "", 2: code = "", index } of text.matchAll(/^```(.*)\n([\s\S]*?)^```$/gm)) {
+    const line = text.slice(0, index).split("\n").length;
+    const previous = blocks.at(-1);
+    if (!["json", "text"].includes(language)) blocks.push({ line, language, code });
+    else if (previous && !previous.output) previous.output = { language, text: code };
+    else throw new Error(`${DOCUMENT}, line ${line}: what prints this?`);
+  }
+  return blocks;
+};
+
+/** What a block needs to run, by its language. */
+const PROGRAMS: Record<string, string> = { sh: "curl", ts: "node", python: "python3", go: "go" };
+
+const blocks = readBlocks();
+for (const { line, language } of blocks) {
+  if (!PROGRAMS[language]) throw new Error(`${DOCUMENT}, line ${line}: there is no way to run "${language}".`);
+}
+
+/** The languages of the document, each with its program and its blocks, which are titled for test.for(). */
+export const examples = Object.entries(PROGRAMS).map(([language, program]) => ({
+  language,
+  program,
+  blocks: blocks
+    .filter((block) => block.language === language)
+    .map((block) => {
+      const start = (block.code.split(DOCUMENTED_HOST)[1] ?? block.code).slice(0, 40).trim();
+      return [`line ${block.line}${language === "sh" ? `, ${start}` : ""}`, block] as const;
+    }),
+}));
+
+type Run = { exitCode: number; stdout: string; stderr: string };
+
+/** A folder and an API for the examples of a file. */
+export const useExamples = () => {
+  const folder = mkdtempSync(join(tmpdir(), "delegation-registry-examples-"));
+  let api: Api;
+  let databaseUrl: string;
+  beforeAll(async () => {
+    databaseUrl = await createSampleDatabase();
+    api = await launchApi({ databaseUrl, env: FRESH_FOR_A_DAY });
+  });
+  afterAll(async () => {
+    await api?.stop();
+    rmSync(folder, { recursive: true, force: true });
+  });
+  const host = () => new URL(api.url).host;
+
+  const run = (command: string, args: readonly string[] = [], env: NodeJS.ProcessEnv = {}, cwd = folder) =>
+    new Promise<Run>((resolve) => {
+      execFile(command, args, { cwd, env: { ...process.env, ...env } }, (error, stdout, stderr) =>
+        resolve({ exitCode: error ? Number(error.code ?? 1) : 0, stdout, stderr }),
+      );
+    });
+
+  const write = (name: string, text: string): string => {
+    const file = join(folder, name);
+    writeFileSync(file, text);
+    return file;
+  };
+
+  /** Runs a line of shell in the project, beside the database, and returns its output. */
+  const runLine = async (line: string): Promise<string> => {
+    const args = ["-c", line.replaceAll(DOCUMENTED_HOST, host())];
+    const { exitCode, stdout, stderr } = await run("sh", args, { DATABASE_URL: databaseUrl }, ROOT);
+    expect(exitCode, stderr).toBe(0);
+    return stdout;
+  };
+
+  /** Makes a block's program ready to run any number of times, against a host. */
+  const prepare = async ({ language, line, code: documented }: Block, target = host()): Promise<() => Promise<Run>> => {
+    const code = documented.replaceAll(DOCUMENTED_HOST, target);
+    const name = `line-${line}`;
+    if (language === "ts") {
+      const file = write(`${name}.mts`, code);
+      return () => run(process.execPath, ["--import", import.meta.resolve("tsx"), file]);
+    }
+    if (language === "python") {
+      const file = write(`${name}.py`, code);
+      return () => run("python3", [file]);
+    }
+    const file = write(`${name}.go`, code);
+    const offline = { GOFLAGS: "-mod=mod", GOPROXY: "off", GOTOOLCHAIN: "local", GOCACHE: join(folder, "go-cache") };
+    const { exitCode, stderr } = await run("go", ["build", "-p", "1", "-o", name, file], offline);
+    expect(exitCode, stderr).toBe(0);
+    return () => run(join(folder, name));
+  };
+
+  /** Runs a block, and expects the output that the document shows. */
+  const expectDocumented = async (block: Block): Promise<void> => {
+    let printed = "";
+    if (block.language === "sh") {
+      for (const line of block.code.trim().split("\n")) printed += await runLine(line);
+    } else {
+      const { exitCode, stdout, stderr } = await (await prepare(block))();
+      expect(exitCode, stderr).toBe(0);
+      printed = stdout;
+    }
+    if (block.output) expectOutput(printed, block.output);
+  };
+
+  return { host, run, write, runLine, prepare, expectDocumented };
+};
+
+/** JSON without the white space between its parts. Its numbers stay as they are. */
+const compactJson = (json: string) => json.replaceAll(/("(?:[^"\\]|\\.)*")|\s+/g, "$1");
+
+/** Expects the documented output, where … stands for anything. */
+const expectOutput = (printed: string, { language, text }: Output) => {
+  const tidy = language === "json" ? compactJson : (output: string) => output.replaceAll("\r", "").trim();
+  const parts = tidy(text).split("…");
+  const pattern = parts.map((part) => part.replaceAll(/[.*+?^${}()|[\]\\]/g, "\\$&")).join(".+?");
+  if (!new RegExp(`^${pattern}$`).test(tidy(printed))) expect(tidy(printed)).toBe(tidy(text));
+};

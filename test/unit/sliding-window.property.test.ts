@@ -1,0 +1,204 @@
+import fc from "fast-check";
+import { expect, test } from "vitest";
+import { type Decision, type Limit, SlidingWindow } from "../../api/limits/sliding-window.ts";
+import { PROPERTY_RUNS } from "../support/random.ts";
+
+const DEFAULT: Limit = { requests: 25, windowMs: 10_000 };
+
+const createWindow = (limit: Limit = DEFAULT) => {
+  const clock = { now: 0 };
+  return { clock, window: new SlidingWindow(limit, () => clock.now) };
+};
+
+/** A part of a millisecond that floating point adds up without rounding, so that edges of windows are exact. */
+const TICK = 1 / 1024;
+
+type Step = {
+  pause: { windows: number; ticks: number };
+  client: number;
+  /** Many other clients send one request each; otherwise one client sends all. */
+  isCrowd: boolean;
+  requests: number;
+  ticksBetween: number;
+  /** Other processes admit these requests, and this window records them. */
+  isRecorded: boolean;
+  isReleased: boolean;
+  /** How long a refused client waits. */
+  wait: "none" | "exact" | "whole seconds";
+};
+
+const limits: fc.Arbitrary<Limit> = fc.oneof(
+  fc.constant(DEFAULT),
+  fc.record({ requests: fc.integer({ min: 1, max: 30 }), windowMs: fc.integer({ min: 1, max: 20_000 }) }),
+);
+
+const steps = (isRecorded: fc.Arbitrary<boolean>): fc.Arbitrary<Step[]> => {
+  const step = fc.record({
+    pause: fc.record({
+      windows: fc.constantFrom(0, 0, 0, 0, 1 / 32, 1 / 4, 1 / 2, 1, 1, 2, 1000),
+      ticks: fc.oneof(fc.constant(0), fc.integer({ min: -2, max: 2 }), fc.integer({ min: 0, max: 2 ** 20 })),
+    }),
+    client: fc.nat(3),
+    isCrowd: fc.integer({ min: 0, max: 59 }).map((side) => side === 0),
+    requests: fc.oneof(fc.constant(1), fc.integer({ min: 1, max: 40 })),
+    ticksBetween: fc.oneof(fc.constant(0), fc.nat(2 ** 10), fc.nat(2 ** 18)),
+    isRecorded,
+    isReleased: fc.boolean(),
+    wait: fc.constantFrom("none" as const, "none" as const, "exact" as const, "whole seconds" as const),
+  });
+  return fc.array(step, { maxLength: 40, size: "max" });
+};
+
+/** The same limit in its simplest form: every admission of a client, counted for each request. */
+class Model {
+  readonly admissions = new Map<string, number[]>();
+  readonly #limit: Limit;
+
+  constructor(limit: Limit) {
+    this.#limit = limit;
+  }
+
+  admit(name: string, now: number): void {
+    const times = this.admissions.get(name);
+    if (times) times.push(now);
+    else this.admissions.set(name, [now]);
+  }
+
+  take(name: string, now: number): Decision {
+    const { requests, windowMs } = this.#limit;
+    const isAdmitted = this.#counted(name, now).length < requests;
+    if (isAdmitted) this.admit(name, now);
+    const times = this.#counted(name, now);
+    return {
+      isAdmitted,
+      remaining: Math.max(0, requests - times.length),
+      resetMs: (times.at(-requests) ?? times[0] ?? Number.NaN) + windowMs - now,
+    };
+  }
+
+  #counted(name: string, now: number): number[] {
+    return (this.admissions.get(name) ?? []).filter((time) => time > now - this.#limit.windowMs);
+  }
+}
+
+/** Throws where the window decides otherwise than the model. @returns the times of admissions by client */
+const replay = (limit: Limit, steps: readonly Step[], counts: { admitted: number; refused: number }) => {
+  const { clock, window } = createWindow(limit);
+  const model = new Model(limit);
+  const admitted = new Map<string, number[]>();
+
+  const take = (name: string): Decision => {
+    const [decision, expected] = [window.take(name), model.take(name, clock.now)];
+    const isSame =
+      decision.isAdmitted === expected.isAdmitted &&
+      decision.remaining === expected.remaining &&
+      decision.resetMs === expected.resetMs;
+    if (!isSame) {
+      const shown = [decision, expected].map((value) => JSON.stringify(value));
+      throw new Error(`at ${clock.now}, ${name} gets ${shown[0]} instead of ${shown[1]}`);
+    }
+    counts[decision.isAdmitted ? "admitted" : "refused"]++;
+    if (decision.isAdmitted) admitted.set(name, [...(admitted.get(name) ?? []), clock.now]);
+    return decision;
+  };
+  const mustBe = (isAdmitted: boolean, name: string, when: string) => {
+    if (take(name).isAdmitted !== isAdmitted)
+      throw new Error(`${name} is not ${isAdmitted ? "admitted" : "refused"} ${when}`);
+  };
+
+  for (const { pause, client, isCrowd, requests, ticksBetween, isRecorded, isReleased, wait } of steps) {
+    clock.now += Math.max(0, pause.windows * limit.windowMs + pause.ticks * TICK);
+    const arrivals = isCrowd ? requests * 50 : requests;
+    let decision: Decision | null = null;
+    for (let arrival = 0; arrival < arrivals; arrival++) {
+      const name = isCrowd ? `stranger ${arrival}` : `client ${client}`;
+      if (arrival > 0 && !isCrowd) clock.now += ticksBetween * TICK;
+      if (isRecorded) {
+        window.record(name);
+        model.admit(name, clock.now);
+      } else decision = take(name);
+    }
+    if (isReleased) window.release();
+    if (isCrowd || decision === null || decision.isAdmitted || wait === "none") continue;
+    if (wait === "whole seconds") {
+      clock.now += Math.ceil(decision.resetMs / 1000) * 1000;
+    } else {
+      clock.now += decision.resetMs - TICK;
+      mustBe(false, `client ${client}`, "a moment before resetMs");
+      clock.now += TICK;
+    }
+    mustBe(true, `client ${client}`, "at resetMs");
+  }
+  return admitted;
+};
+
+/** Fails with the seed and the smallest counterexample. */
+const holds = <T>(property: fc.IProperty<T>, numRuns = PROPERTY_RUNS) => {
+  const details = fc.check(property, { numRuns });
+  if (details.failed) throw new Error(fc.defaultReportMessage(details), { cause: details.errorInstance });
+};
+
+/** A property that never saw admissions or refusals would hold for nothing. */
+const expectBoth = ({ admitted, refused }: { admitted: number; refused: number }) =>
+  expect(Math.min(admitted, refused)).toBeGreaterThan(PROPERTY_RUNS / 4);
+
+test("no span of the window's length has more admissions than the limit, and nothing is refused below it", () => {
+  const counts = { admitted: 0, refused: 0 };
+  holds(
+    fc.property(limits, steps(fc.constant(false)), (limit, steps) => {
+      for (const [name, times] of replay(limit, steps, counts)) {
+        // The fullest spans begin with an admission: after as many as the limit, the next one lies outside.
+        const tooSoon = times.find(
+          (time, index) => (times[index + limit.requests] ?? Infinity) - time < limit.windowMs,
+        );
+        if (tooSoon !== undefined) throw new Error(`${name} has too many admissions in the window from ${tooSoon}`);
+      }
+    }),
+  );
+  expectBoth(counts);
+});
+
+test("admissions by other processes count, and resetMs is exact even if they exceed the limit", () => {
+  const counts = { admitted: 0, refused: 0 };
+  holds(
+    fc.property(limits, steps(fc.boolean()), (limit, steps) => {
+      replay(limit, steps, counts);
+    }),
+    PROPERTY_RUNS / 4,
+  );
+  expectBoth(counts);
+});
+
+// A real clock's numbers are not as round as those above, and their sums are rounded: by less than a nanosecond.
+test("by a clock of nanoseconds, resetMs is right, within the window, and not zero", () => {
+  const NANOSECONDS = 1e6;
+  const expectInWindow = ({ isAdmitted, resetMs }: Decision) => {
+    if (resetMs > DEFAULT.windowMs) throw new Error(`of a window of 10 s, ${resetMs} ms are left`);
+    if (!isAdmitted && resetMs <= 0) throw new Error(`it is refused, and resetMs is ${resetMs}`);
+  };
+  const property = fc.property(
+    fc.nat(100_000_000).map((start) => start * 1000 + 1),
+    fc.array(fc.nat(400_000_000), { minLength: 25, maxLength: 25 }),
+    fc.boolean(),
+    (start, pauses, isWholeSeconds) => {
+      const { clock, window } = createWindow();
+      let time = start;
+      for (const pause of pauses) {
+        time += pause;
+        clock.now = time / NANOSECONDS;
+        expectInWindow(window.take("client"));
+      }
+      const decision = window.take("client");
+      expectInWindow(decision);
+      const wait = isWholeSeconds ? Math.ceil(decision.resetMs / 1000) * 1000 : decision.resetMs;
+      const toldAt = clock.now;
+      clock.now = toldAt + wait;
+      const next = window.take("client");
+      expectInWindow(next);
+      clock.now = toldAt + wait + 1 / NANOSECONDS;
+      if (!next.isAdmitted && !window.take("client").isAdmitted)
+        throw new Error(`after ${wait} ms, it is still refused`);
+    },
+  );
+  holds(property);
+});
