@@ -62,7 +62,8 @@ type ApiOptions = { databaseUrl: string; env?: NodeJS.ProcessEnv };
 type OwnApiOptions = ApiOptions & { now?: () => number };
 
 const prepare = async ({ databaseUrl, env = {} }: ApiOptions) => {
-  const [port, metricsPort] = [await findFreePort(), await findFreePort()];
+  const port = Number(env.PORT ?? (await findFreePort()));
+  const metricsPort = await findFreePort();
   const { output, printed } = keepOutput();
   const url = `http://127.0.0.1:${port}`;
   return {
