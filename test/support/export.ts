@@ -34,10 +34,12 @@ export const addChanges = async (database: pg.Client, count: number, values: obj
   const table = `${rows[0].schema}.delegation_change`;
   await database.query("set session_replication_role = replica");
   await database.query(
-    `insert into ${table} select (jsonb_populate_record(change, $1::jsonb || jsonb_build_object('ordinal', 1000 + i,
-       'vault', '0x' || lpad(md5('vault' || i), 40, '0'), 'delegate', '0x' || lpad(md5('delegate' || i % 1000), 40, '0'),
-       'transaction_hash', '0x' || md5('a' || i) || md5('b' || i)))).*
-     from (select change from ${table} change where chain_id = 1 and type = 'ERC1155' limit 1) one, generate_series(1, $2) i`,
+    `insert into ${table} select made.*
+     from (select change from ${table} change where chain_id = 1 and type = 'ERC1155' limit 1) one,
+       generate_series(1, $2) i,
+       jsonb_populate_record(change, $1::jsonb || jsonb_build_object('ordinal', 1000 + i,
+         'vault', '0x' || lpad(md5('vault' || i), 40, '0'), 'delegate', '0x' || lpad(md5('delegate' || i % 1000), 40, '0'),
+         'transaction_hash', '0x' || md5('a' || i) || md5('b' || i))) made`,
     [JSON.stringify(values), count],
   );
 };
