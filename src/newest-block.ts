@@ -1,13 +1,9 @@
 import { ponder } from "ponder:registry";
 import { indexedBlock } from "ponder:schema";
-import { type Hash, zeroHash } from "viem";
+import { zeroHash } from "viem";
 import { chainClient } from "../indexer/current-plan.ts";
 import { canonicalHash } from "./canonical-hash.ts";
-import { type BlockId, markLive, undecidedSince } from "./live-blocks.ts";
-
-/** Whether a block comes after the newest one; or is that one, which was stored although Ponder was not told so. */
-const isNext = ({ number, hash, parentHash }: BlockId & { parentHash: Hash }, newest: BlockId): boolean =>
-  newest.number === number ? newest.hash === hash : newest.number === number - 1n && newest.hash === parentHash;
+import { markLive, undecidedSince } from "./live-blocks.ts";
 
 ponder.on("NewestBlock:block", async ({ event, context }) => {
   const chainId = context.chain.id;
@@ -22,13 +18,21 @@ ponder.on("NewestBlock:block", async ({ event, context }) => {
     );
   }
 
+  // When the connection breaks during a commit, Ponder tries again, and its memory has what the failed attempt wrote:
+  // this block is the newest already, and its changes were left out for the same reason (positionOf in change-log.ts).
   // When fetching a fork's blocks fails half-way, Ponder forgets blocks whose rows it has not undone, and could build
   // on them. Better to stop: after a restart it begins at what is final. What Postgres itself may have lost is not seen
   // here, where Ponder has its own copy in memory, but in IndexerDatabase.guardStore(): a query of ours would be a
   // transaction within Ponder's, which it tries for a minute when the connection is gone.
   const first = markLive(chainId, number);
   const newest = await context.db.find(indexedBlock, { chainId });
-  if (!open && !(newest ? isNext(event.block, newest) : number === first)) {
+  if (newest?.hash === hash) {
+    throw new Error(
+      `Block ${number} of chain ${chainId} was indexed, and may not have been stored. A restart finds out.`,
+    );
+  }
+  const isNext = newest ? newest.number === number - 1n && newest.hash === parentHash : number === first;
+  if (!open && !isNext) {
     throw new Error(
       `Block ${number} (${hash}) of chain ${chainId} does not follow the newest indexed block, ${newest ? `${newest.number} (${newest.hash})` : "of which there is none"}: a reorg was not undone. A restart puts it right.`,
     );

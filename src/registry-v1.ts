@@ -10,19 +10,19 @@ import { readVaultState } from "./vault-state.ts";
 ponder.on("RegistryV1:DelegateForAll", async ({ event, context }) => {
   const { vault, delegate, value } = event.args;
   const delegation = { vault, delegate, type: "ALL", contract: NO_CONTRACT, tokenId: NO_TOKEN } as const;
-  await setDelegation(context, positionOf(event), "DelegateForAll", delegation, value);
+  await setDelegation(context, positionOf(context, event), "DelegateForAll", delegation, value);
 });
 
 ponder.on("RegistryV1:DelegateForContract", async ({ event, context }) => {
   const { vault, delegate, contract_: contract, value } = event.args;
   const delegation = { vault, delegate, type: "CONTRACT", contract, tokenId: NO_TOKEN } as const;
-  await setDelegation(context, positionOf(event), "DelegateForContract", delegation, value);
+  await setDelegation(context, positionOf(context, event), "DelegateForContract", delegation, value);
 });
 
 ponder.on("RegistryV1:DelegateForToken", async ({ event, context }) => {
   const { vault, delegate, contract_: contract, tokenId, value } = event.args;
   const delegation = { vault, delegate, type: "TOKEN", contract, tokenId } as const;
-  await setDelegation(context, positionOf(event), "DelegateForToken", delegation, value);
+  await setDelegation(context, positionOf(context, event), "DelegateForToken", delegation, value);
 });
 
 // Below, all that is ever needed of an event is read first: Ponder stops fetching what the first hundred
@@ -30,7 +30,7 @@ ponder.on("RegistryV1:DelegateForToken", async ({ event, context }) => {
 
 ponder.on("RegistryV1:RevokeAllDelegates", async ({ event, context }) => {
   const { vault } = event.args;
-  const position = positionOf(event);
+  const position = positionOf(context, event);
   const active = await findActive(context, vault);
   if (active.length === 0) return;
 
@@ -41,7 +41,7 @@ ponder.on("RegistryV1:RevokeAllDelegates", async ({ event, context }) => {
 ponder.on("RegistryV1:RevokeDelegate", async ({ event, context }) => {
   const { vault } = event.args;
   const { number, hash } = event.block;
-  const position = positionOf(event);
+  const position = positionOf(context, event);
   const delegate = revokedDelegate(event);
   const active = await findActive(context, vault, delegate);
   if (active.length === 0) return;

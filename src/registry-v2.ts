@@ -6,31 +6,43 @@ import { appendChange, type Position, positionOf } from "./change-log.ts";
 ponder.on("RegistryV2:DelegateAll", async ({ event, context }) => {
   const { from: vault, to: delegate, rights, enable } = event.args;
   const delegation = { vault, delegate, rights, type: "ALL", contract: NO_CONTRACT, tokenId: NO_TOKEN } as const;
-  await setDelegation(context, positionOf(event), "DelegateAll", delegation, { active: enable, amount: 0n });
+  await setDelegation(context, positionOf(context, event), "DelegateAll", delegation, { active: enable, amount: 0n });
 });
 
 ponder.on("RegistryV2:DelegateContract", async ({ event, context }) => {
   const { from: vault, to: delegate, contract_: contract, rights, enable } = event.args;
   const delegation = { vault, delegate, rights, type: "CONTRACT", contract, tokenId: NO_TOKEN } as const;
-  await setDelegation(context, positionOf(event), "DelegateContract", delegation, { active: enable, amount: 0n });
+  await setDelegation(context, positionOf(context, event), "DelegateContract", delegation, {
+    active: enable,
+    amount: 0n,
+  });
 });
 
 ponder.on("RegistryV2:DelegateERC721", async ({ event, context }) => {
   const { from: vault, to: delegate, contract_: contract, tokenId, rights, enable } = event.args;
   const delegation = { vault, delegate, rights, type: "ERC721", contract, tokenId } as const;
-  await setDelegation(context, positionOf(event), "DelegateERC721", delegation, { active: enable, amount: 0n });
+  await setDelegation(context, positionOf(context, event), "DelegateERC721", delegation, {
+    active: enable,
+    amount: 0n,
+  });
 });
 
 ponder.on("RegistryV2:DelegateERC20", async ({ event, context }) => {
   const { from: vault, to: delegate, contract_: contract, rights, amount } = event.args;
   const delegation = { vault, delegate, rights, type: "ERC20", contract, tokenId: NO_TOKEN } as const;
-  await setDelegation(context, positionOf(event), "DelegateERC20", delegation, { active: amount > 0n, amount });
+  await setDelegation(context, positionOf(context, event), "DelegateERC20", delegation, {
+    active: amount > 0n,
+    amount,
+  });
 });
 
 ponder.on("RegistryV2:DelegateERC1155", async ({ event, context }) => {
   const { from: vault, to: delegate, contract_: contract, tokenId, rights, amount } = event.args;
   const delegation = { vault, delegate, rights, type: "ERC1155", contract, tokenId } as const;
-  await setDelegation(context, positionOf(event), "DelegateERC1155", delegation, { active: amount > 0n, amount });
+  await setDelegation(context, positionOf(context, event), "DelegateERC1155", delegation, {
+    active: amount > 0n,
+    amount,
+  });
 });
 
 /** What an event says of one delegation: an amount of zero is what switches a balance off. */
