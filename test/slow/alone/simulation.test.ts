@@ -3,8 +3,8 @@ import regressions from "../../../simulate/regressions.json" with { type: "json"
 import { runScript } from "../../support/run-script.ts";
 
 /** Seeds 11 and 13 once found answers that named a block from before a restart. */
-const SEEDS = [11, 12, 13];
-const OPS = 700;
+const SEEDS = [11, 13];
+const OPS = 500;
 const REGRESSION_OPS = 100;
 
 const simulate = async (seed: number, ops: number) => {
@@ -13,13 +13,13 @@ const simulate = async (seed: number, ops: number) => {
   return (name: string) => Number(new RegExp(`^  ${name} +(\\d+)$`, "m").exec(output)?.[1]);
 };
 
-test("the service answers as the registries do, or not at all, while everything around it fails", async () => {
+test.concurrent("the service answers as the registries do, or not at all, while everything around it fails", async () => {
   const tallies = await Promise.all(SEEDS.map((seed) => simulate(seed, OPS)));
   const total = (name: string) => tallies.reduce((sum, count) => sum + count(name), 0);
 
-  expect(total("operations")).toBeGreaterThanOrEqual(2_000);
-  expect(total("reorgs")).toBeGreaterThanOrEqual(40);
-  expect(total("kills")).toBeGreaterThanOrEqual(10);
+  expect(total("operations")).toBeGreaterThanOrEqual(1_000);
+  expect(total("reorgs")).toBeGreaterThanOrEqual(20);
+  expect(total("kills")).toBeGreaterThanOrEqual(5);
   for (const name of ["Postgres restarts", "re-indexes", "digests compared"]) {
     expect(total(name), name).toBeGreaterThanOrEqual(SEEDS.length);
   }
@@ -29,6 +29,6 @@ test("the service answers as the registries do, or not at all, while everything 
   }
 });
 
-test.for(regressions)("seed $seed stays fixed: $found", async ({ seed }) => {
+test.concurrent.for(regressions)("seed $seed stays fixed: $found", async ({ seed }) => {
   await simulate(seed, REGRESSION_OPS);
 });

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { connectionsLost, type Fault, lockHeld, postgresCrash } from "../../../soak/faults.ts";
+import { type Fault, lockHeld } from "../../../soak/faults.ts";
 import { type ApiProcess, CHECK, HOT, launchApiProcess, startApi, VAULT } from "../../support/api.ts";
 import type { ExplorerNetwork } from "../../support/explorer.ts";
 import { parseMetrics, readValue, samplesOf } from "../../support/metrics.ts";
@@ -120,14 +120,6 @@ test("Postgres hangs: 503 within 2 s, and answers within 5 s of its return, with
   }
   await expectAnswers();
   expect(api.output()).not.toMatch(/postgres:\/\//);
-});
-
-test("Postgres crashes: no change that was being written is lost or doubled", async () => {
-  await survive(launched.service, postgresCrash);
-});
-
-test("Postgres ends all connections five times in a row: answers stay right, and all blocks are indexed", async () => {
-  await survive(launched.service, connectionsLost);
 });
 
 test("another session locks the tables: 503 in time, at most 18 sessions, and answers as soon as it is gone", async () => {
