@@ -1,14 +1,13 @@
 import { overloaded } from "./database.ts";
-import { Tally } from "./metrics/tally.ts";
+import { withDeadline } from "./deadline.ts";
 import { Problem } from "./problem.ts";
-import { within } from "./within.ts";
 
 /** A batch that takes longer than this, which is many times what is usual, does not keep the next one waiting, */
 const HOLD_UP_MS = 20;
 /** up to so many. */
 const CONCURRENT = 3;
 /** A larger one would save little, and leave this process with nothing to do while Postgres works on it. */
-const LARGEST_BATCH = 32;
+export const LARGEST_BATCH = 32;
 /** Questions that may wait. Beyond that, an answer would come too late to be of use. */
 const LONGEST_QUEUE = 10_000;
 /** A batch that takes this long is not waited for: one of its questions may be what takes so long. */
@@ -22,10 +21,11 @@ const LONGEST_WAIT_MS = 1_400;
 
 /** How much batches of a kind have to do. */
 export class BatchLoad {
-  /** How many questions were asked together, each time. */
-  readonly sizes = new Tally([1, 2, 4, 8, 16, LARGEST_BATCH]);
   /** Questions that wait to be asked. */
   waiting = 0;
+
+  /** @param observeSize - told how many questions were asked together, each time */
+  constructor(readonly observeSize: (questions: number) => void = () => {}) {}
 }
 
 type Waiting<Question, Answer> = {
@@ -102,7 +102,7 @@ export class Batch<Question, Answer> {
   async #settle(batch: readonly Waiting<Question, Answer>[]): Promise<void> {
     const asking = this.#askTogether(batch);
     try {
-      await (batch.length > 1 ? within(PATIENCE_MS, asking, tooSlow) : asking);
+      await (batch.length > 1 ? withDeadline(PATIENCE_MS, asking, tooSlow) : asking);
     } catch (error) {
       if (batch.length > 1) await this.#settleOneByOne(batch, asking);
       else for (const { reject } of batch) reject(error);
@@ -115,7 +115,7 @@ export class Batch<Question, Answer> {
 
   async #askTogether(batch: readonly Waiting<Question, Answer>[]): Promise<void> {
     if (batch.length === 0) return;
-    this.#load.sizes.observe(batch.length);
+    this.#load.observeSize(batch.length);
     const answers = await this.#ask(batch.map(({ question }) => question));
     if (answers.length !== batch.length) throw new Error(`${answers.length} answers to ${batch.length} questions.`);
     for (const [index, answer] of answers.entries()) batch[index]?.resolve(answer);

@@ -1,25 +1,26 @@
 import { setTimeout as sleep } from "node:timers/promises";
+import { DrizzleQueryError, fillPlaceholders, type SQLWrapper } from "drizzle-orm";
+import { drizzle, type NodePgDatabase } from "drizzle-orm/node-postgres";
+import { PgDialect } from "drizzle-orm/pg-core";
 import pg from "pg";
 import type { Logger } from "pino";
-import { ConnectionPool } from "./connection-pool.ts";
+import { withDeadline } from "./deadline.ts";
 import { notIndexed, Problem } from "./problem.ts";
-import { type Query, TextQuery, type TextRow } from "./text-query.ts";
-import { within } from "./within.ts";
 
-/** For checks, which share statements: a few are enough for any number of requests. */
-const CHECK_CONNECTIONS = 8;
-/** For lists, so that they never keep checks waiting. */
-const LIST_CONNECTIONS = 4;
-/** For long lists, each of which has one while it is read. */
-const CURSOR_CONNECTIONS = 4;
-/** For what nobody waits for. */
-const BACKGROUND_CONNECTIONS = 1;
+/** What statements are run with. Each kind has connections of its own, and keeps no other waiting. */
+const POOLS = {
+  /** They share statements: a few are enough for any number of requests. */
+  checks: { max: 8, timeoutMs: 1_000 },
+  lists: { max: 4, timeoutMs: 1_000 },
+  /** Long lists, each of which has one while it is read. */
+  cursors: { max: 4, timeoutMs: 20_000 },
+  /** What nobody waits for. */
+  background: { max: 1, timeoutMs: 10_000 },
+} as const;
 
-/** When Postgres gives a statement up, by itself. */
-const STATEMENT_TIMEOUT_MS = 1_000;
-const CURSOR_TIMEOUT_MS = 20_000;
-const BACKGROUND_TIMEOUT_MS = 10_000;
-/** A server that has not even done that by then does not answer any more. */
+type PoolName = keyof typeof POOLS;
+
+/** A server that has not given up a statement by then, as it was told to, does not answer any more. */
 const SILENCE_MS = 200;
 /** How long to wait for a connection, a new one or one that others use. */
 const CONNECT_TIMEOUT_MS = 1_300;
@@ -37,10 +38,7 @@ export const PLANNING = "-c plan_cache_mode=force_generic_plan -c enable_seqscan
 
 /** What Postgres says when two transactions wait for each other, or when a view was changed under a prepared statement. */
 const DEADLOCK = "40P01";
-/**
- * What a replica says when it has to go on, to where a statement could not see its rows any more. Where that comes
- * between the messages of a statement, it ends the connection, too.
- */
+/** What a replica says when it has to go on, to where a statement could not see its rows any more. */
 const CONFLICT_WITH_RECOVERY = "40001";
 const CHANGED_UNDER_PLAN = "0A000";
 /** When it ends a connection. */
@@ -49,34 +47,20 @@ const STATEMENT_TIMED_OUT = "57014";
 const UNDEFINED_TABLE = "42P01";
 const UNDEFINED_SCHEMA = "3F000";
 
-type Row = readonly unknown[];
-type AnyQuery = { name: string; text: string; values: unknown[] };
-
 export type PoolState = { pool: string; busy: number; idle: number; waiting: number; limit: number };
 
-/** Runs a statement on a connection. */
-type Run<Result> = (client: pg.PoolClient) => Promise<Result>;
+/** A statement that drizzle has written, as Postgres gets it: written once, and prepared once on each connection. */
+export type Statement<Row> = { name: string; text: string; params: unknown[]; row?: Row };
 
-const runQuery = async (client: pg.PoolClient, query: AnyQuery): Promise<Row[]> => {
-  const { rows } = await client.query<unknown[]>({ ...query, rowMode: "array" });
-  return rows;
+/** @typeParam Row - a row as Postgres sends it: of what is asked often, rows are taken as they come */
+export const compile = <Row>(name: string, query: SQLWrapper): Statement<Row> => {
+  const { sql, params } = dialect.sqlToQuery(query.getSQL());
+  return { name, text: sql, params };
 };
 
-const runTextQuery = (client: pg.PoolClient, query: Query): Promise<TextRow[]> =>
-  new Promise((resolve, reject) => {
-    client.query(new TextQuery(query, (error, rows = []) => (error ? reject(error) : resolve(rows))));
-  });
+const dialect = new PgDialect({ casing: "snake_case" });
 
 const codeOf = (error: unknown): string | undefined => (error instanceof pg.DatabaseError ? error.code : undefined);
-
-/**
- * Whether a connection is of no use after a statement failed: it is gone, or has a plan that no longer fits. Told by the
- * code: that an error was fatal, Postgres says in its own language.
- */
-const isBroken = (error: unknown): boolean => {
-  const code = codeOf(error);
-  return code === undefined || [CHANGED_UNDER_PLAN, CONFLICT_WITH_RECOVERY, SHUT_DOWN].includes(code);
-};
 
 /** Whether a statement failed for a reason that the next one will not meet. */
 const isWorthRetrying = (error: unknown): boolean => {
@@ -85,15 +69,14 @@ const isWorthRetrying = (error: unknown): boolean => {
   return error instanceof Error && /connection terminated unexpectedly|ECONNRESET|EPIPE/i.test(error.message);
 };
 
-/** Statements over a bounded pool. While the database is out of reach, all of them fail at once. */
+/** Statements over bounded pools. While the database is out of reach, all of them fail at once. */
 export class Database {
   readonly #url: string;
   readonly #log: Logger;
   readonly #name: string;
-  readonly #checks: ConnectionPool;
-  readonly #lists: ConnectionPool;
-  readonly #cursors: ConnectionPool;
-  readonly #background: ConnectionPool;
+  readonly #pools: Record<PoolName, pg.Pool>;
+  /** To write statements with, and to prepare those that run() runs. */
+  readonly db: NodePgDatabase;
   #lost: Error | null = null;
   #isClosed = false;
 
@@ -102,36 +85,36 @@ export class Database {
     this.#url = url;
     this.#log = log;
     this.#name = name;
-    this.#checks = this.#createPool(CHECK_CONNECTIONS, STATEMENT_TIMEOUT_MS);
-    this.#lists = this.#createPool(LIST_CONNECTIONS, STATEMENT_TIMEOUT_MS);
-    this.#cursors = this.#createPool(CURSOR_CONNECTIONS, CURSOR_TIMEOUT_MS, Infinity);
-    this.#background = this.#createPool(BACKGROUND_CONNECTIONS, BACKGROUND_TIMEOUT_MS);
+    const { checks, lists, cursors, background } = POOLS;
+    this.#pools = {
+      checks: this.#createPool(checks),
+      lists: this.#createPool(lists),
+      cursors: this.#createPool(cursors),
+      background: this.#createPool(background),
+    };
+    this.db = drizzle(this.#pools.checks, { casing: "snake_case" });
   }
 
-  /** Runs a prepared statement. The rows are arrays; numbers in them are digits. */
-  query(query: AnyQuery): Promise<Row[]> {
-    return this.#runInTime(this.#checks, (client) => runQuery(client, query));
+  /** Runs a statement that was prepared with `db`. */
+  run<Result>(execute: () => Promise<Result>): Promise<Result> {
+    return this.#inTime(execute);
   }
 
-  /** The same for what nobody waits for, and what keeps nobody waiting. */
-  queryInBackground(query: AnyQuery): Promise<Row[]> {
-    if (this.#lost) return Promise.reject(unavailable());
-    return this.#runTwice(this.#background, (client) => runQuery(client, query));
+  /** Runs a compiled statement. In the background it may take its time: nobody waits for it. */
+  read<Row>(
+    pool: "checks" | "lists" | "background",
+    { name, text, params }: Statement<Row>,
+    values: Record<string, unknown>,
+  ): Promise<Row[]> {
+    const execute = async () => {
+      const { rows } = await this.#pools[pool].query({ name, text, values: fillPlaceholders(params, values) });
+      return rows as Row[];
+    };
+    return pool === "background" ? this.#runTwice(execute) : this.#inTime(execute);
   }
 
-  /** The same where all columns are wanted as texts: for answers, of which there are many. */
-  queryTexts(query: Query): Promise<TextRow[]> {
-    return this.#runInTime(this.#checks, (client) => runTextQuery(client, query));
-  }
-
-  /** The same for a list, which may take a while. */
-  queryList(query: Query): Promise<TextRow[]> {
-    return this.#runInTime(this.#lists, (client) => runTextQuery(client, query));
-  }
-
-  #runInTime<Result>(pool: ConnectionPool, run: Run<Result>): Promise<Result> {
-    if (this.#lost) return Promise.reject(unavailable());
-    return within(DEADLINE_MS, this.#runTwice(pool, run), () =>
+  #inTime<Result>(execute: () => Promise<Result>): Promise<Result> {
+    return withDeadline(DEADLINE_MS, this.#runTwice(execute), () =>
       overloaded("The answer took too long to find. Try again in a moment."),
     );
   }
@@ -139,17 +122,13 @@ export class Database {
   /**
    * Runs a statement whose rows are fetched at the reader's pace. Postgres keeps the result, of one
    * moment, and no lock or snapshot: a slow reader holds up nobody but the few others with long lists.
-   * @returns the first row, and what the others are fetched with
    */
-  async openCursor(text: string, values: unknown[]): Promise<{ first: TextRow | undefined; cursor: Cursor }> {
-    if (this.#lost) throw unavailable();
-    const open = async (client: pg.PoolClient) => {
-      await client.query({ ...DECLARE, text: `declare list no scroll cursor with hold for ${text}`, values });
-      const cursor = new Cursor(client, this.#cursors);
-      const [first] = await cursor.fetch(1);
-      return { first, cursor };
-    };
-    return this.#runTwice(this.#cursors, open, true);
+  async openCursor<Row>({ text, params }: Statement<Row>, values: Record<string, unknown>): Promise<Cursor<Row>> {
+    return this.#runTwice(async () => {
+      const cursor = new Cursor<Row>(await this.#pools.cursors.connect());
+      await cursor.open(text, fillPlaceholders(params, values));
+      return cursor;
+    });
   }
 
   /** Whether the last that was heard of the database is good. */
@@ -159,21 +138,20 @@ export class Database {
 
   /** How busy its connections are. */
   pools(): PoolState[] {
-    const pools = { checks: this.#checks, lists: this.#lists, cursors: this.#cursors };
-    return Object.entries(pools).map(([name, pool]) => ({ pool: name, ...pool.state }));
+    return (["checks", "lists", "cursors"] as const).map((pool) => {
+      const { totalCount, idleCount, waitingCount } = this.#pools[pool];
+      const { max: limit } = POOLS[pool];
+      return { pool, busy: totalCount - idleCount, idle: idleCount, waiting: waitingCount, limit };
+    });
   }
 
   async close(): Promise<void> {
     this.#isClosed = true;
-    await Promise.all(this.#pools.map((pool) => pool.close()));
+    await Promise.all(Object.values(this.#pools).map((pool) => pool.end()));
   }
 
-  get #pools(): ConnectionPool[] {
-    return [this.#checks, this.#lists, this.#cursors, this.#background];
-  }
-
-  #createPool(max: number, timeoutMs: number, longestUseMs = timeoutMs + SILENCE_MS): ConnectionPool {
-    return new ConnectionPool({
+  #createPool({ max, timeoutMs }: { max: number; timeoutMs: number }): pg.Pool {
+    const pool = new pg.Pool({
       connectionString: this.#url,
       application_name: "api",
       max,
@@ -181,28 +159,22 @@ export class Database {
       keepAlive: true,
       connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
       statement_timeout: timeoutMs,
-      longestUseMs,
-      onLoss: (error) => this.#log.debug(`Lost an idle database connection: ${error.message}`),
+      query_timeout: timeoutMs + SILENCE_MS,
     });
+    // Without a listener the process would end.
+    pool.on("error", (error) => this.#log.debug(`Lost an idle database connection: ${error.message}`));
+    return pool;
   }
 
-  /**
-   * Runs a statement. A reorg, a switch of views or the end of a connection may come in between: then once more, and it
-   * is through. All in one function: each that waits for another makes an answer wait, too.
-   * @param isKept - whether the result has the connection from then on
-   */
-  async #runTwice<Result>(pool: ConnectionPool, run: Run<Result>, isKept = false): Promise<Result> {
+  /** Runs a statement. A reorg, a switch of views or the end of a connection may come in between: then once more. */
+  async #runTwice<Result>(execute: () => Promise<Result>): Promise<Result> {
+    if (this.#lost) throw unavailable();
     for (let isLast = false; ; isLast = true) {
-      let client: pg.PoolClient | undefined;
       try {
-        const taken = pool.take();
-        client = taken instanceof Promise ? await taken : taken;
-        const result = await run(client);
-        if (!isKept) pool.give(client);
-        return result;
-      } catch (error) {
-        // A half of what was to be kept may be left on it.
-        if (client) pool.give(client, isKept || isBroken(error));
+        return await execute();
+      } catch (thrown) {
+        // drizzle's own error has the values in its message, which are nobody's business.
+        const error = thrown instanceof DrizzleQueryError ? thrown.cause : thrown;
         if (isLast || !isWorthRetrying(error)) throw this.#explain(error);
       }
     }
@@ -238,8 +210,6 @@ export class Database {
     if (this.#lost || this.#isClosed) return;
     this.#lost = error;
     this.#log.error(`${this.#name} is out of reach: ${error.message}`);
-    // Their other end may be gone, too, without a word.
-    for (const pool of this.#pools) pool.dropKept();
     this.#probe();
   }
 
@@ -271,44 +241,80 @@ export class Database {
   }
 }
 
-/** No column is anything but a text. */
-const AS_TEXTS = { getTypeParser: () => (text: string) => text };
-
-/** All of a list is worked out first. */
-const DECLARE = { query_timeout: CURSOR_TIMEOUT_MS + SILENCE_MS };
-
 /** What was worked out already comes at once, or not at all. */
-const FETCH = { rowMode: "array", query_timeout: STATEMENT_TIMEOUT_MS + SILENCE_MS, types: AS_TEXTS } as const;
+const FETCH = { query_timeout: POOLS.lists.timeoutMs + SILENCE_MS };
 
 /** A result that Postgres keeps until it has been fetched. */
-export class Cursor {
+export class Cursor<Row> {
   readonly #client: pg.PoolClient;
-  readonly #connections: ConnectionPool;
-  #isClosed = false;
+  #isReleased = false;
 
-  /** @param connections - where the connection is given back to */
-  constructor(client: pg.PoolClient, connections: ConnectionPool) {
+  constructor(client: pg.PoolClient) {
     this.#client = client;
-    this.#connections = connections;
+    // Without a listener the process would end.
+    client.on("error", ignore);
   }
 
-  async fetch(count: number): Promise<TextRow[]> {
-    const { rows } = await this.#client.query<(string | null)[]>({ ...FETCH, text: `fetch ${count} from list` });
-    return rows;
+  async open(text: string, values: unknown[]): Promise<void> {
+    try {
+      await this.#client.query(`declare list no scroll cursor with hold for ${text}`, values);
+    } catch (error) {
+      this.#release(true);
+      throw error;
+    }
+  }
+
+  async fetch(count: number): Promise<Row[]> {
+    const { rows } = await this.#client.query({ ...FETCH, text: `fetch ${count} from list` });
+    return rows as Row[];
   }
 
   /** Gives the result up. */
   async close(): Promise<void> {
-    if (this.#isClosed) return;
-    this.#isClosed = true;
-    try {
-      await this.#client.query({ ...FETCH, text: "close list" });
-      this.#connections.give(this.#client);
-    } catch {
-      this.#connections.give(this.#client, true);
-    }
+    if (this.#isReleased) return;
+    const closing = this.#client.query({ ...FETCH, text: "close list" });
+    this.#isReleased = true;
+    await closing.then(
+      () => this.#release(false),
+      () => this.#release(true),
+    );
+  }
+
+  #release(isBroken: boolean): void {
+    this.#isReleased = true;
+    this.#client.off("error", ignore);
+    this.#client.release(isBroken);
   }
 }
+
+const ignore = () => {};
+
+/** Keeps what is made for a database and some names: a statement is written once. */
+export const statements = <Names extends string[], Row>(
+  write: (database: Database, ...names: Names) => Statement<Row>,
+): ((database: Database, ...names: Names) => Statement<Row>) => {
+  const written = new WeakMap<Database, Map<string, Statement<Row>>>();
+  return (database, ...names) => {
+    const ofDatabase = written.get(database) ?? new Map<string, Statement<Row>>();
+    written.set(database, ofDatabase);
+    const name = names.join(" ");
+    const statement = ofDatabase.get(name) ?? write(database, ...names);
+    ofDatabase.set(name, statement);
+    return statement;
+  };
+};
+
+/** What is prepared for a database, once. */
+export const preparedFor = <Prepared>(
+  prepare: (database: Database) => Prepared,
+): ((database: Database) => Prepared) => {
+  const known = new WeakMap<Database, Prepared>();
+  return (database) => {
+    const prepared = known.get(database) ?? prepare(database);
+    known.set(database, prepared);
+    return prepared;
+  };
+};
 
 /** What the pool says when all its connections are in use, and not when the server does not answer. */
 const POOL_TIMED_OUT = "timeout exceeded when trying to connect";

@@ -47,7 +47,7 @@ export const showGrant = (grant: Grant) => ({ ...showActive(grant), gives: grant
 /** A change, as the wallet sees it. */
 export const showChange = (change: ExplorerChange, wallet: string) => ({
   id: `${change.blockNumber}-${change.logIndex}-${change.ordinal}`,
-  kind: change.kind,
+  kind: !change.active ? "revoked" : change.wasActive ? "changed" : "made",
   direction: change.delegate === wallet ? "in" : "out",
   event: change.event,
   ...showDelegation(change),

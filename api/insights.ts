@@ -1,11 +1,11 @@
+import { hash } from "node:crypto";
 import type { Address } from "viem";
 import { networkName } from "../registry/networks.ts";
 import { checksumAddress } from "./checksum-address.ts";
 import { overloaded } from "./database.ts";
-import { etagOf } from "./etag.ts";
+import { withDeadline } from "./deadline.ts";
 import { Problem } from "./problem.ts";
 import type { Activity, InsightRows } from "./queries/read-insights.ts";
-import { within } from "./within.ts";
 
 /** They are read again no sooner than this after they were, */
 const FRESH_MS = 60_000;
@@ -41,7 +41,7 @@ export class Insights {
   async find(): Promise<Snapshot> {
     this.#refresh();
     if (this.#last) return this.#last;
-    if (this.#reading) await within(PATIENCE_MS, this.#reading, notYet);
+    if (this.#reading) await withDeadline(PATIENCE_MS, this.#reading, notYet);
     if (this.#last) return this.#last;
     throw this.#failure instanceof Problem ? this.#failure : notYet();
   }
@@ -72,7 +72,7 @@ const notYet = () => overloaded("The sums are not there yet. Try again in a mome
 
 const writeSnapshot = (rows: InsightRows, readAt: number): Snapshot => {
   const body = JSON.stringify(showInsights(rows, readAt));
-  return { body, etag: etagOf(body), readAt };
+  return { body, etag: `"${hash("sha256", body, "base64url")}"`, readAt };
 };
 
 type Counts = { made: number; changed: number; revoked: number };

@@ -1,4 +1,3 @@
-import { Readable } from "node:stream";
 import { type Rendering, renderDelegations } from "./delegation-json.ts";
 import type { List } from "./queries/list-delegations.ts";
 
@@ -8,45 +7,55 @@ const PATIENCE_MS = 30_000;
 const PATIENCE_PER_ROW_MS = 1;
 
 /**
- * A list as it is read, at the reader's pace. If it breaks off, so must the connection: half a list is no
- * valid JSON, and nobody takes it for the whole.
- * @param onBreak - is told why it broke off; not if the reader has left
+ * A list as it is read, at the reader's pace.
+ * @param breakOff - called with the reason when it cannot go on. It has to end the connection: for a stream that
+ * fails, the server would write the reason behind the rows.
  */
-export const streamList = (list: List, rendering: Rendering, onBreak: (reason: unknown) => void): Readable => {
+export const streamList = (
+  list: List,
+  rendering: Rendering,
+  breakOff: (reason: unknown) => void,
+): ReadableStream<Uint8Array> => {
   const startedAt = Date.now();
+  const encoder = new TextEncoder();
   let sent = 0;
   let timer: NodeJS.Timeout | undefined;
   const setTimer = () => {
     clearTimeout(timer);
     const patience = startedAt + PATIENCE_MS + sent * PATIENCE_PER_ROW_MS - Date.now();
-    timer = setTimeout(() => stream.destroy(new Error("The reader is too slow.")), patience);
+    timer = setTimeout(() => breakOff(new Error("The reader is too slow.")), patience);
+  };
+  let isClosed = false;
+  const close = () => {
+    isClosed = true;
+    clearTimeout(timer);
+    return list.close();
   };
 
-  const stream = new Readable({
-    // One part ahead of the reader, no more.
-    highWaterMark: 1,
-    async read() {
-      try {
-        const delegations = await list.read(ROWS_AT_ONCE);
-        const rows = renderDelegations(delegations, rendering);
-        const separator = sent === 0 ? "[" : rows && ",";
-        sent += delegations.length;
-        setTimer();
-        this.push(`${separator}${rows || "]"}`);
-        if (rows === "") this.push(null);
-      } catch (error) {
-        this.destroy(error instanceof Error ? error : new Error(String(error)));
-      }
-    },
-    destroy(error, done) {
-      clearTimeout(timer);
-      if (error && !isGone(error)) onBreak(error);
-      list.close().then(() => done(error), done);
-    },
-  });
   setTimer();
-  return stream;
+  return new ReadableStream(
+    {
+      async pull(controller) {
+        try {
+          const delegations = await list.read(ROWS_AT_ONCE);
+          const rows = renderDelegations(delegations, rendering);
+          const separator = sent === 0 ? "[" : rows && ",";
+          sent += delegations.length;
+          setTimer();
+          controller.enqueue(encoder.encode(`${separator}${rows || "]"}`));
+          if (rows !== "") return;
+          await close();
+          controller.close();
+        } catch (error) {
+          // Whoever was to read it may have left.
+          if (!isClosed) breakOff(error);
+          await close();
+        }
+      },
+      // Also when its connection was ended.
+      cancel: close,
+    },
+    // One part ahead of the reader, no more.
+    { highWaterMark: 1 },
+  );
 };
-
-/** Whoever was to read it has closed the connection. */
-const isGone = (error: NodeJS.ErrnoException): boolean => error.code === "ERR_STREAM_PREMATURE_CLOSE";

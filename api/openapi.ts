@@ -1,4 +1,4 @@
-import { type OpenAPIRegistry, OpenApiGeneratorV31 } from "@asteasolutions/zod-to-openapi";
+import type { ApiApp } from "./context.ts";
 
 const DESCRIPTION = `May this hot wallet act for that cold wallet? Delegations in the v1 and v2 registries, on every network that is indexed here.
 
@@ -14,17 +14,17 @@ const describeKey = (hasPortal: boolean): string => {
 };
 
 /**
- * The OpenAPI document of what has been registered by now. What the developer page asks is not in it: that is no
+ * The OpenAPI document of the routes that an app has by now. What the developer page asks is not in it: that is no
  * contract, and changes with the page.
  */
-export const describeService = (registry: OpenAPIRegistry, version: string, hasPortal: boolean) => {
-  registry.registerComponent("securitySchemes", "apiKey", {
+export const describeService = (app: ApiApp, version: string, hasPortal: boolean) => {
+  app.openAPIRegistry.registerComponent("securitySchemes", "apiKey", {
     type: "apiKey",
     in: "header",
     name: "X-API-KEY",
     description: describeKey(hasPortal),
   });
-  return new OpenApiGeneratorV31(registry.definitions).generateDocument({
+  return app.getOpenAPI31Document({
     openapi: "3.1.0",
     info: {
       title: "Delegation registry",

@@ -75,6 +75,14 @@ export const problemDocument = ({ problem, message, extras }: Problem) => {
 export const notHttp = (headers: Record<string, string> = {}) =>
   new Problem("bad-request", "This request cannot be read.", { headers });
 
+const METHODS = ["GET", "HEAD", "OPTIONS"];
+
+/** What is said to a method that a route does not have. */
+export const methodNotAllowed = (methods: readonly string[] = METHODS, headers: Record<string, string> = {}) =>
+  new Problem("method-not-allowed", `This service only answers ${methods.join(", ")}.`, {
+    headers: { ...headers, Allow: methods.join(", ") },
+  });
+
 /** Nothing is known of a chain, yet: that is neither `false` nor `[]`. */
 export const notIndexed = (detail: string) =>
   new Problem("not-indexed", detail, { headers: { "Retry-After": String(INDEXING_SECONDS) } });

@@ -1,10 +1,8 @@
-import { createServer, type IncomingMessage, type Server as NodeServer, ServerResponse } from "node:http";
+import { createServer, type Server } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
-import { pipeline } from "node:stream";
-import type { Answer, Outgoing, Reply } from "./exchange.ts";
-import { methodNotAllowed } from "./middleware/refuse-early.ts";
-import { PlainConnection } from "./plain-connection.ts";
-import { notHttp, Problem, problemDocument } from "./problem.ts";
+import { getRequestListener } from "@hono/node-server";
+import type { ApiApp } from "./context.ts";
+import { methodNotAllowed, notHttp, Problem, problemDocument } from "./problem.ts";
 
 const LARGEST_HEADERS = 8192;
 /** How long what is under way may take when the server is asked to end: less than whoever asks will wait. */
@@ -23,8 +21,6 @@ const MOST_CONNECTIONS = 10_000;
 const MOST_UNDER_WAY = 32;
 /** With more than these under way in all, which take some 100 MB, connections that pipeline are closed. */
 const MOST_UNDER_WAY_IN_ALL = 20_000;
-/** What is kept of a connection's next requests, at most 80 kB, takes as much as so many. */
-const EARLY_REQUESTS = 16;
 
 export type RunningServer = {
   port: number;
@@ -32,39 +28,21 @@ export type RunningServer = {
   stop: () => Promise<void>;
 };
 
-/** Node's response, for requests that Node reads. */
-class NodeResponse extends ServerResponse<IncomingMessage> implements Outgoing {
-  reply({ status, headers, body }: Reply): void {
-    const list = listHeaders(headers);
-    if (typeof body === "string" || Buffer.isBuffer(body)) {
-      this.writeHead(status, ["Content-Length", String(Buffer.byteLength(body)), ...list]).end(body);
-      return;
-    }
-    this.writeHead(status, list);
-    if (body === null) this.end();
-    else pipeline(body, this, () => {});
-  }
-}
-
-/** Names and values in turn, which is how Node takes them. */
-const listHeaders = (lines: string): string[] =>
-  lines
-    .split("\r\n")
-    .slice(0, -1)
-    .flatMap((line) => {
-      const colon = line.indexOf(": ");
-      return [line.slice(0, colon), line.slice(colon + 2)];
-    });
-
-type Server = NodeServer<typeof IncomingMessage, typeof NodeResponse>;
-
-/** Serves an app over HTTP: Node's, which leaves plain requests, and those are nearly all, to PlainConnection. */
+/** Serves an app over HTTP. */
 export const startServer = async (
-  answer: Answer,
+  { fetch }: ApiApp,
   host: string,
   port: number,
   onError: (error: Error) => void,
 ): Promise<RunningServer> => {
+  const answer = getRequestListener((request, bindings) => fetch(request, bindings), {
+    hostname: "localhost",
+    // The app answers for its own errors: what comes here could not be made a request for it.
+    errorHandler: () => {
+      const { status, headers, body } = problemDocument(notHttp(ANY_ORIGIN));
+      return new Response(body, { status, headers });
+    },
+  });
   const server = createServer(
     {
       maxHeaderSize: LARGEST_HEADERS,
@@ -75,7 +53,6 @@ export const startServer = async (
       keepAliveTimeout: IDLE_MS,
       // Node would refuse a request without one with an empty body. The app refuses it too, with a problem.
       requireHostHeader: false,
-      ServerResponse: NodeResponse,
     },
     answer,
   );
@@ -83,10 +60,8 @@ export const startServer = async (
   // Node would answer an expectation that it does not know with an empty 417.
   server.on("checkExpectation", answer);
   // A CONNECT would have its connection closed without a word.
-  server.on("connect", (_, socket: Socket) => refuse(socket, methodNotAllowed(ANY_ORIGIN)));
-  const handOver = takeConnections(server);
+  server.on("connect", (_, socket: Socket) => refuse(socket, methodNotAllowed(undefined, ANY_ORIGIN)));
   const connections = watchConnections(server);
-  servePlainly(server, connections, handOver, answer);
   server.on("clientError", (error: NodeJS.ErrnoException, socket: Socket) => {
     // What is being answered on this connection must not be broken into.
     if (error.code === "ECONNRESET" || !socket.writable || connections.isBusy(socket)) socket.destroy();
@@ -99,46 +74,6 @@ export const startServer = async (
   return { port: actualPort, stop: () => stop(server, connections) };
 };
 
-/**
- * Takes new connections away from Node's HTTP.
- * @returns what gives it one
- */
-const takeConnections = (server: Server): ((socket: Socket) => void) => {
-  const listeners = server.listeners("connection");
-  server.removeAllListeners("connection");
-  return (socket) => {
-    for (const listener of listeners) listener.call(server, socket);
-  };
-};
-
-/** Answers plain requests. Node's HTTP gets every connection that brings anything else. */
-const servePlainly = (
-  server: Server,
-  connections: Connections,
-  handOver: (socket: Socket) => void,
-  answer: Answer,
-): void => {
-  const options = {
-    longestRequest: LARGEST_HEADERS,
-    firstRequestMs: HEADERS_MS,
-    idleMs: IDLE_MS,
-    stallMs: STALL_MS,
-    answer,
-    onBegin: connections.begin,
-    onEnd: connections.end,
-    onEarly: connections.keepEarly,
-    onSilence: (socket: Socket) => refuse(socket, tooSlow()),
-    handOver: (socket: Socket) => {
-      connections.dropEarly(socket);
-      handOver(socket);
-      connections.holdBack(socket);
-    },
-  };
-  server.on("connection", (socket) => {
-    if (!socket.destroyed) new PlainConnection(socket, options);
-  });
-};
-
 type Connections = ReturnType<typeof watchConnections>;
 
 /**
@@ -147,7 +82,7 @@ type Connections = ReturnType<typeof watchConnections>;
  */
 const watchConnections = (server: Server) => {
   /** How many requests each has under way; the oldest connection first. */
-  const open = new Map<Socket, { hasAsked: boolean; underWay: number; early: number }>();
+  const open = new Map<Socket, { hasAsked: boolean; underWay: number }>();
   let underWayInAll = 0;
   const closeOldestIdle = (): boolean => {
     for (const [socket, { underWay }] of open) {
@@ -164,23 +99,19 @@ const watchConnections = (server: Server) => {
       socket.destroy();
       return;
     }
-    const connection = { hasAsked: false, underWay: 0, early: 0 };
+    const connection = { hasAsked: false, underWay: 0 };
     open.set(socket, connection);
     socket.once("close", () => {
       open.delete(socket);
       // Those that waited for their turn are never told.
-      underWayInAll -= connection.underWay + connection.early;
+      underWayInAll -= connection.underWay;
       connection.underWay = 0;
-      connection.early = 0;
+    });
+    // Node resumes a connection after each request that it has read.
+    socket.on("resume", () => {
+      if (connection.underWay >= MOST_UNDER_WAY) socket.pause();
     });
   });
-  /** Node resumes a connection after each request that it has read. To be called after Node listens to that itself. */
-  const holdBack = (socket: Socket): void => {
-    const connection = open.get(socket);
-    socket.on("resume", () => {
-      if (connection && connection.underWay >= MOST_UNDER_WAY) socket.pause();
-    });
-  };
   /** A request is under way. */
   const begin = (socket: Socket): void => {
     const connection = open.get(socket);
@@ -197,21 +128,6 @@ const watchConnections = (server: Server) => {
     underWayInAll--;
     if (connection.underWay-- === MOST_UNDER_WAY) socket.resume();
   };
-  /** What came before it was due is kept. */
-  const keepEarly = (socket: Socket): void => {
-    const connection = open.get(socket);
-    if (!connection || connection.early > 0) return;
-    connection.early = EARLY_REQUESTS;
-    underWayInAll += EARLY_REQUESTS;
-    if (underWayInAll > MOST_UNDER_WAY_IN_ALL) socket.destroy();
-  };
-  /** It is due. */
-  const dropEarly = (socket: Socket): void => {
-    const connection = open.get(socket);
-    if (!connection) return;
-    underWayInAll -= connection.early;
-    connection.early = 0;
-  };
   server.on("request", ({ socket }, response) => {
     begin(socket);
     response.on("close", () => end(socket));
@@ -219,11 +135,6 @@ const watchConnections = (server: Server) => {
 
   const isBusy = (socket: Socket) => (open.get(socket)?.underWay ?? 0) > 0;
   return {
-    begin,
-    end,
-    keepEarly,
-    dropEarly,
-    holdBack,
     isBusy,
     /** Closes those that have been answered; and those that have never asked, if they are to. */
     closeIdle: (isPatient: boolean) => {

@@ -1,3 +1,4 @@
+import type { Logger } from "pino";
 import { loadAssets } from "../web/build.ts";
 import { createApp } from "./app.ts";
 import type { Database } from "./database.ts";
@@ -5,7 +6,6 @@ import { Insights } from "./insights.ts";
 import { KeyDirectory } from "./keys/key-directory.ts";
 import { KeyUsage } from "./keys/key-usage.ts";
 import type { Limiter } from "./limits/limiter.ts";
-import type { Log } from "./log.ts";
 import { createMetrics } from "./metrics/metrics.ts";
 import { loadVerifierLater } from "./portal/load-verifier.ts";
 import { readInsights } from "./queries/read-insights.ts";
@@ -21,7 +21,7 @@ type Parts = {
   database: Database;
   limiter: Limiter;
   build: Build;
-  log: Pick<Log, "log" | "addLine">;
+  log: Logger;
   /** For tests: another clock than `performance.now`. */
   now?: () => number;
 };
@@ -37,12 +37,12 @@ export const createService = async (settings: ApiSettings, { primary, database, 
   const usage = new KeyUsage(primary);
   const insights = new Insights(
     () => readInsights(database),
-    (error) => log.log.error({ err: error }, "Cannot read what the insights page shows"),
+    (error) => log.error({ err: error }, "Cannot read what the insights page shows"),
   );
   const portal = settings.hasDeveloperPortal
     ? { database: primary, keys, verify: loadVerifierLater(settings.rpcUrls), publicUrl, keysPerWallet }
     : null;
-  const { answer, document } = createApp(
+  const { app, document } = createApp(
     { database, shards, batches, digests, insights },
     { keys, usage, limiter, trustedProxies, metrics },
     build,
@@ -50,5 +50,5 @@ export const createService = async (settings: ApiSettings, { primary, database, 
     await loadAssets(),
     portal,
   );
-  return { answer, document, shards, digests, metrics, usage };
+  return { app, document, shards, digests, metrics, usage };
 };

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { Logger } from "pino";
 import { networks, type RegistryVersion } from "../registry/networks.ts";
 import type { Database } from "./database.ts";
-import { INDEXING_SECONDS, notIndexed, Problem } from "./problem.ts";
+import { INDEXING_SECONDS, notIndexed, type ParameterError, Problem } from "./problem.ts";
 import type { Freshness } from "./queries/freshness.ts";
 import { readShards, type ShardChain } from "./queries/read-shards.ts";
 
@@ -120,6 +120,14 @@ export class Shards {
     }
     if (network?.[version] && this.#silent.length > 0) return null;
     return `names a network that is not indexed here; indexed are ${this.#list(version)}`;
+  }
+
+  /** Names a network that is not indexed here, among the bad parameters. */
+  checkChain(version: RegistryVersion) {
+    return ({ chainId }: { chainId?: number }): ParameterError[] => {
+      const message = chainId === undefined ? null : this.refuse(version, chainId);
+      return message ? [{ parameter: "chainId", message }] : [];
+    };
   }
 
   #list(version: RegistryVersion): string {

@@ -20,27 +20,38 @@ type Options = {
   log: Log;
   /** Measures rate-limit windows, and how long keys are remembered. For tests: another clock than `performance.now`. */
   now?: () => number;
+  /** For measurements: another database than Postgres. */
+  createDatabase?: (...parameters: ConstructorParameters<typeof Database>) => Database;
 };
 
+const connect = (...parameters: ConstructorParameters<typeof Database>) => new Database(...parameters);
+
 /** Starts the public HTTP service in this process, over the database that indexers write to. */
-export const startApi = async ({ databaseUrl, settings, build, log: logging, now }: Options) => {
+export const startApi = async ({
+  databaseUrl,
+  settings,
+  build,
+  log: logging,
+  now,
+  createDatabase = connect,
+}: Options) => {
   const { log } = logging;
   const stopping = new AbortController();
   const { signal } = stopping;
 
-  const primary = new Database(databaseUrl, log);
+  const primary = createDatabase(databaseUrl, log);
   const { databaseReadUrl } = settings;
-  const database = databaseReadUrl === null ? primary : new Database(databaseReadUrl, log, "The read replica");
+  const database = databaseReadUrl === null ? primary : createDatabase(databaseReadUrl, log, "The read replica");
   const limiter = await startLimiter(settings.limit, settings.limitStoreUrl, log, now);
-  const parts = { primary, database, limiter, build, log: logging, now };
-  const { answer, shards, digests, metrics, usage } = await createService(settings, parts);
+  const parts = { primary, database, limiter, build, log, now };
+  const { app, shards, digests, metrics, usage } = await createService(settings, parts);
   await Promise.race([keepMigrating(databaseUrl, signal, log), sleep(MIGRATION_WAIT_MS, undefined, { ref: false })]);
   await shards.watch(signal, log);
   const digesting = digests.watch(signal, log);
   const onUsageError = (error: unknown) => log.error({ err: error }, "Cannot write down how keys were used");
   usage.watch(signal, onUsageError);
 
-  const server = await startServer(answer, settings.host, settings.port, (error) =>
+  const server = await startServer(app, settings.host, settings.port, (error) =>
     log.error({ err: error }, "The server has a problem"),
   );
   log.info({ host: settings.host, port: server.port, shards: settings.shards }, "Listening");

@@ -20,6 +20,6 @@ const { document } = await createService(settings, {
   database,
   limiter: await startLimiter(settings.limit, null, log),
   build: readBuild({}),
-  log: { log, addLine: () => {} },
+  log,
 });
 writeFileSync(join(ROOT, "docs/openapi.json"), JSON.stringify(document, null, 2));

@@ -1,11 +1,12 @@
 import { parseArgs } from "node:util";
 import { serve } from "@hono/node-server";
+import { and, asc, eq, gte, ne } from "drizzle-orm";
 import { drizzle } from "drizzle-orm/node-postgres";
 import { Hono } from "hono";
 import pg from "pg";
-import { and, asc, eq, gte, ne } from "ponder";
-import { type Address, getAddress, zeroAddress, zeroHash } from "viem";
-import { delegationV2 } from "../ponder.schema.ts";
+import { type Address, zeroAddress, zeroHash } from "viem";
+import { checksumAddress, checksumContract } from "../api/checksum-address.ts";
+import { indexTables } from "../api/tables.ts";
 
 // What the service is measured beside: plain Hono routes, each as a person would write it who has no
 // reason to think about speed.
@@ -29,6 +30,7 @@ const pool = new pg.Pool({
   idleTimeoutMillis: 0,
 });
 const db = drizzle(pool, { casing: "snake_case" });
+const { delegationV2 } = indexTables(schema);
 
 const app = new Hono();
 
@@ -58,7 +60,7 @@ const LISTED = {
   tokenId: delegationV2.tokenId,
 };
 
-/** A wallet's v2 list as the service's, with numbers as texts: through drizzle's rows and JSON.stringify. */
+/** A wallet's v2 list as the service's, with its checksums: through drizzle's rows and JSON.stringify. */
 app.get("/list-drizzle/:wallet", async (c) => {
   const wallet = c.req.param("wallet").toLowerCase() as Address;
   // The indexes for lists serve only statements that say this: see ponder.schema.ts.
@@ -78,9 +80,9 @@ app.get("/list-drizzle/:wallet", async (c) => {
   ]);
   const list = [...incoming, ...outgoing].map(({ type, vault, delegate, contract, tokenId }) => ({
     type: type === "ALL" || type === "CONTRACT" ? type : "TOKEN",
-    from: getAddress(vault),
-    to: getAddress(delegate),
-    contract: type === "ALL" ? null : getAddress(contract),
+    from: checksumAddress(vault),
+    to: checksumAddress(delegate),
+    contract: type === "ALL" ? null : checksumContract(contract),
     tokenId: type === "ERC721" || type === "ERC1155" ? tokenId : null,
   }));
   const json = JSON.stringify(list, (_, value) => (typeof value === "bigint" ? String(value) : value));

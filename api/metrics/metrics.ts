@@ -1,13 +1,18 @@
-import { Counter, collectDefaultMetrics, Gauge, Registry } from "prom-client";
+import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from "prom-client";
 import { networkName } from "../../registry/networks.ts";
-import { BatchLoad } from "../batch.ts";
+import { BatchLoad, LARGEST_BATCH } from "../batch.ts";
 import type { Database } from "../database.ts";
 import type { Limiter } from "../limits/limiter.ts";
+import { PROBLEMS } from "../problem.ts";
 import { type ChainState, lagSeconds, newestBlockOf, type Shards } from "../shards.ts";
-import { writeHistogram } from "./tally.ts";
-import { Traffic } from "./traffic.ts";
 
 const PREFIX = "delegation_registry_";
+
+/** In seconds: from half a millisecond, which is what a check takes, to longer than any request may. */
+const DURATIONS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5];
+
+/** Told from the start, as 0: Prometheus misses the first of what was not there before. */
+const STATUSES = new Set<number>([200, 204, ...Object.values(PROBLEMS).map(({ status }) => status)]);
 
 export type Measured = {
   /** Where answers come from. */
@@ -22,10 +27,7 @@ export type Measured = {
 /** A value and what it is a value of. */
 type Reading = readonly [value: number, labels?: Record<string, string>];
 
-/**
- * What the API process tells of itself to Prometheus. Requests only count up plain numbers; metrics are made
- * of these when somebody asks, and of what is known then: the database is not asked for them.
- */
+/** What the API process tells of itself to Prometheus: of what is known, without asking the database. */
 export const createMetrics = ({ database, primary, shards, limiter, version }: Measured) => {
   const registry = new Registry();
   const registers = [registry];
@@ -56,9 +58,18 @@ export const createMetrics = ({ database, primary, shards, limiter, version }: M
     [1, { version, node: process.versions.node }],
   ]);
 
-  const traffic = new Traffic();
-  addCounter("requests_total", "Requests that were answered.", ["route", "status"], function* () {
-    for (const { route, status, count } of traffic.readCounts()) yield [count, { route, status: String(status) }];
+  const answered = new Counter({
+    name: `${PREFIX}requests_total`,
+    help: "Requests that were answered.",
+    labelNames: ["route", "status"],
+    registers,
+  });
+  const durations = new Histogram({
+    name: `${PREFIX}request_duration_seconds`,
+    help: "From a request to its answer; of a long list, to its beginning.",
+    labelNames: ["route"],
+    buckets: DURATIONS,
+    registers,
   });
 
   const requests = { keyed: 0, admitted: 0, refused: 0 };
@@ -80,7 +91,19 @@ export const createMetrics = ({ database, primary, shards, limiter, version }: M
     );
   }
 
-  const batches = { checks: new BatchLoad(), lists: new BatchLoad(), keys: new BatchLoad() };
+  const batchSizes = new Histogram({
+    name: `${PREFIX}batch_questions`,
+    help: "Questions that were asked together, in one statement.",
+    labelNames: ["kind"],
+    buckets: [1, 2, 4, 8, 16, LARGEST_BATCH],
+    registers,
+  });
+  const loadOf = (kind: string) => {
+    batchSizes.zero({ kind });
+    const sizes = batchSizes.labels(kind);
+    return new BatchLoad((size) => sizes.observe(size));
+  };
+  const batches = { checks: loadOf("checks"), lists: loadOf("lists"), keys: loadOf("keys") };
   addGauge("questions_waiting", "Questions that wait to be asked of the database.", ["kind"], () =>
     Object.entries(batches).map(([kind, { waiting }]) => [waiting, { kind }]),
   );
@@ -140,32 +163,24 @@ export const createMetrics = ({ database, primary, shards, limiter, version }: M
     [shards.maxLagSeconds],
   ]);
 
-  // Memory, event loop, garbage collection: looked at now and then, and at nothing for each request.
+  // Memory, event loop, garbage collection.
   collectDefaultMetrics({ register: registry, prefix: PREFIX });
 
-  const writeHistograms = () =>
-    [
-      writeHistogram(
-        `${PREFIX}request_duration_seconds`,
-        "From a request to its answer; of a long list, to its beginning.",
-        "route",
-        traffic.readDurations(),
-      ),
-      writeHistogram(
-        `${PREFIX}batch_questions`,
-        "Questions that were asked together, in one statement.",
-        "kind",
-        Object.entries(batches).map(([kind, { sizes }]) => [kind, sizes] as const),
-      ),
-    ].join("\n");
-
   return {
-    traffic,
     requests,
     batches,
+    /** @param route - a pattern, never a URL */
+    addRoute: (route: string) => {
+      durations.zero({ route });
+      for (const status of STATUSES) answered.inc({ route, status }, 0);
+    },
+    countRequest: (route: string, status: number, seconds: number) => {
+      answered.inc({ route, status });
+      durations.observe({ route }, seconds);
+    },
     contentType: registry.contentType,
     /** All of them, in the words of Prometheus. */
-    write: async (): Promise<string> => `${await registry.metrics()}\n${writeHistograms()}`,
+    write: () => registry.metrics(),
   };
 };
 

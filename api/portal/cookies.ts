@@ -1,5 +1,6 @@
 import { hash, randomBytes } from "node:crypto";
-import type { Incoming } from "../exchange.ts";
+import { deleteCookie, getCookie, setCookie } from "hono/cookie";
+import type { ApiContext } from "../context.ts";
 import type { Site } from "./sign-in-message.ts";
 
 // What a browser is known by: 256 random bits in a cookie that no script can read and no other site can have sent.
@@ -11,29 +12,29 @@ type Purpose = "sign-in" | "session";
 const TOKEN = /^[\w-]{43}$/;
 
 /** The prefix makes browsers refuse the cookie from another host, a subdomain, or without TLS. */
-const nameOf = (purpose: Purpose, { origin }: Site): string =>
-  isSecure(origin) ? `__Host-${purpose}` : `delegations-${purpose}`;
+const nameOf = (purpose: Purpose, site: Site): string =>
+  isSecure(site) ? `__Host-${purpose}` : `delegations-${purpose}`;
 
-const isSecure = (origin: string): boolean => origin.startsWith("https:");
+const isSecure = ({ origin }: Site): boolean => origin.startsWith("https:");
+
+const optionsOf = (site: Site) => ({ path: "/", httpOnly: true, sameSite: "Strict", secure: isSecure(site) }) as const;
 
 const hashToken = (token: string): string => hash("sha256", token);
 
-/** A new token, as the header that sets it and as it is stored. */
-export const createCookie = (purpose: Purpose, site: Site, seconds: number): { header: string; stored: string } => {
+/** Gives the browser a new token. @returns what is stored of it */
+export const createCookie = (c: ApiContext, purpose: Purpose, site: Site, seconds: number): string => {
   const token = randomBytes(32).toString("base64url");
-  return { header: writeCookie(purpose, site, token, seconds), stored: hashToken(token) };
+  setCookie(c, nameOf(purpose, site), token, { ...optionsOf(site), maxAge: seconds });
+  return hashToken(token);
 };
 
-/** The header that makes a browser forget it. */
-export const removeCookie = (purpose: Purpose, site: Site): string => writeCookie(purpose, site, "", 0);
-
-const writeCookie = (purpose: Purpose, site: Site, value: string, seconds: number): string =>
-  `${nameOf(purpose, site)}=${value}; Path=/; Max-Age=${seconds}; HttpOnly; SameSite=Strict${isSecure(site.origin) ? "; Secure" : ""}`;
+/** Makes the browser forget it. */
+export const removeCookie = (c: ApiContext, purpose: Purpose, site: Site): void => {
+  deleteCookie(c, nameOf(purpose, site), optionsOf(site));
+};
 
 /** As what it is stored; null where the request has none. */
-export const readCookie = ({ headers }: Incoming, purpose: Purpose, site: Site): string | null => {
-  const start = `${nameOf(purpose, site)}=`;
-  const cookie = headers.cookie?.split("; ").find((each) => each.startsWith(start));
-  const token = cookie?.slice(start.length) ?? "";
+export const readCookie = (c: ApiContext, purpose: Purpose, site: Site): string | null => {
+  const token = getCookie(c, nameOf(purpose, site)) ?? "";
   return TOKEN.test(token) ? hashToken(token) : null;
 };

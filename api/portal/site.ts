@@ -1,4 +1,4 @@
-import type { Incoming } from "../exchange.ts";
+import type { ApiContext } from "../context.ts";
 import { Problem } from "../problem.ts";
 import { canNameSite, type Site } from "./sign-in-message.ts";
 
@@ -11,9 +11,9 @@ const LOOPBACK = /^(localhost|127\.\d{1,3}\.\d{1,3}\.\d{1,3})(:\d{1,5})?$/i;
  * @param publicUrl - PUBLIC_URL, if it is set
  * @returns null where nobody can sign in
  */
-export const findSite = ({ headers }: Incoming, publicUrl: string | null): Site | null => {
+export const findSite = (c: ApiContext, publicUrl: string | null): Site | null => {
   if (publicUrl !== null) return { origin: publicUrl };
-  const { host = "" } = headers;
+  const host = c.req.header("Host") ?? "";
   const site = { origin: `http://${host.toLowerCase()}` };
   return LOOPBACK.test(host) && canNameSite(site) ? site : null;
 };
@@ -31,10 +31,11 @@ export const requireSite = (site: Site | null): Site => {
  * Refuses what another site's page has sent, whatever cookies came with it. Browsers name the origin of every request
  * that changes something; what names none comes from no page.
  */
-export const requireSameOrigin = ({ headers, method }: Incoming, { origin }: Site): void => {
-  const fetchSite = headers["sec-fetch-site"];
-  const isRead = method === "GET" || method === "HEAD";
-  const isFromHere = headers.origin === undefined ? isRead : headers.origin === origin;
+export const requireSameOrigin = (c: ApiContext, { origin }: Site): void => {
+  const fetchSite = c.req.header("Sec-Fetch-Site");
+  const given = c.req.header("Origin");
+  const isRead = c.req.method === "GET" || c.req.method === "HEAD";
+  const isFromHere = given === undefined ? isRead : given === origin;
   if (isFromHere && (fetchSite === undefined || fetchSite === "same-origin")) return;
   throw new Problem("cross-site", `Only the page at ${origin}/developers may ask this.`);
 };

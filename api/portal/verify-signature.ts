@@ -2,8 +2,8 @@ import { type Address, type Client, type Hex, hashMessage, isErc6492Signature, v
 import { getCode, verifyHash } from "viem/actions";
 import { createChainClient } from "../../indexer/chain-transport.ts";
 import { networkName } from "../../registry/networks.ts";
+import { withDeadline } from "../deadline.ts";
 import { Problem } from "../problem.ts";
-import { within } from "../within.ts";
 import type { Account } from "./account.ts";
 import { refused } from "./refused.ts";
 
@@ -43,7 +43,7 @@ const isKeyPairs = ({ message, signature, address }: Signed): Promise<boolean> =
   verifyMessage({ address, message, signature }).catch(() => false);
 
 const isContracts = (client: Client, signed: Signed): Promise<boolean> =>
-  within(LONGEST_MS, askContract(client, signed), () => unreachable(signed.chainId));
+  withDeadline(LONGEST_MS, askContract(client, signed), () => unreachable(signed.chainId));
 
 const askContract = async (client: Client, { message, signature, address, chainId }: Signed): Promise<boolean> => {
   // viem takes a network that does not answer for a "no": so it is asked for something else first.

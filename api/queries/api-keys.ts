@@ -1,6 +1,120 @@
-import type { Database } from "../database.ts";
+import { and, desc, eq, getTableColumns, isNotNull, isNull, lt, ne, or, sql } from "drizzle-orm";
+import { compile, type Database, preparedFor } from "../database.ts";
 import { Problem } from "../problem.ts";
-import { isMissing } from "./run-on-service.ts";
+import { apiKey, apiKeyUsage, usageWriter } from "../tables.ts";
+import { named } from "./columns.ts";
+import { isMissing } from "./on-service.ts";
+
+const value = sql.placeholder;
+
+/** A key as its owners may see it. */
+export type KeyInfo = {
+  id: bigint;
+  name: string;
+  prefix: string;
+  createdAt: Date;
+  revokedAt: Date | null;
+};
+
+const { id, name, prefix, createdAt, revokedAt } = getTableColumns(apiKey);
+export const INFO = { id, name, prefix, createdAt, revokedAt };
+
+export const USE = {
+  requests: sql`coalesce(sum(${apiKeyUsage.requests}), 0)`.mapWith(BigInt),
+  lastUsedAt: sql`max(${apiKeyUsage.lastUsedAt})`.mapWith(apiKeyUsage.lastUsedAt),
+};
+
+const prepared = preparedFor(({ db }) => ({
+  find: compile<{ hash: string; id: string; isRevoked: boolean }>(
+    "find-keys",
+    db
+      .select(named({ hash: apiKey.hash, id: apiKey.id, isRevoked: isNotNull(apiKey.revokedAt) }))
+      .from(apiKey)
+      .where(eq(apiKey.hash, sql`any (${value("hashes")}::text[])`)),
+  ),
+  insert: db
+    .insert(apiKey)
+    .values({ name: value("name"), prefix: value("prefix"), hash: value("hash") })
+    .onConflictDoNothing()
+    .returning({ id: apiKey.id })
+    .prepare("insert-key"),
+  list: db
+    .select({ ...INFO, ...USE })
+    .from(apiKey)
+    .leftJoin(apiKeyUsage, eq(apiKeyUsage.apiKeyId, apiKey.id))
+    .groupBy(apiKey.id)
+    .orderBy(apiKey.id)
+    .prepare("list-keys"),
+  search: db
+    .select(INFO)
+    .from(apiKey)
+    .where(or(eq(apiKey.name, value("text")), eq(apiKey.prefix, value("text")), eq(apiKey.hash, value("hash"))))
+    .orderBy(apiKey.id)
+    .prepare("search-keys"),
+  revoke: db
+    .update(apiKey)
+    .set({ revokedAt: sql`now()` })
+    .where(and(eq(apiKey.id, value("id")), isNull(apiKey.revokedAt)))
+    .prepare("revoke-key"),
+  usage: db
+    .select({ day: apiKeyUsage.day, name: apiKey.name, prefix: apiKey.prefix, requests: apiKeyUsage.requests })
+    .from(apiKeyUsage)
+    .innerJoin(apiKey, eq(apiKey.id, apiKeyUsage.apiKeyId))
+    .where(
+      and(
+        sql`${apiKeyUsage.day} > (now() at time zone 'utc')::date - ${value("days")}::int`,
+        sql`(${value("keyId")}::bigint is null or ${apiKey.id} = ${value("keyId")})`,
+      ),
+    )
+    .orderBy(desc(apiKeyUsage.day), desc(apiKeyUsage.requests), apiKey.id)
+    .prepare("read-usage"),
+  addUsage: addUsageOf(db).prepare("add-usage"),
+}));
+
+/** Only the first of several with the same number is added: a statement is repeated when its connection breaks. */
+function addUsageOf(db: Database["db"]) {
+  const turn = db.$with("turn").as(
+    db
+      .insert(usageWriter)
+      .values({ id: value("writer"), batch: sql`${value("number")}`, writtenAt: sql`now()` })
+      .onConflictDoUpdate({
+        target: usageWriter.id,
+        set: { batch: sql`excluded.batch`, writtenAt: sql`excluded.written_at` },
+        setWhere: lt(usageWriter.batch, sql`excluded.batch`),
+      })
+      .returning({ id: usageWriter.id }),
+  );
+  const gone = db.$with("gone").as(
+    db
+      .delete(usageWriter)
+      .where(and(lt(usageWriter.writtenAt, sql`now() - interval '1 day'`), ne(usageWriter.id, value("writer"))))
+      .returning({ id: usageWriter.id }),
+  );
+  const counted = db
+    .select({
+      apiKeyId: apiKey.id,
+      day: sql<string>`counted.day`.as("day"),
+      requests: sql<bigint>`counted.requests`.as("requests"),
+      lastUsedAt: sql<Date>`counted.last_used_at`.as("last_used_at"),
+    })
+    .from(
+      sql`unnest(${value("keyIds")}::bigint[], ${value("days")}::date[], ${value("requests")}::bigint[],
+        ${value("lastUsedAt")}::timestamptz[]) as counted (id, day, requests, last_used_at)`,
+    )
+    .innerJoin(apiKey, eq(apiKey.id, sql`counted.id`))
+    .where(sql`exists (select from turn)`);
+  return db
+    .with(turn, gone)
+    .insert(apiKeyUsage)
+    .select(counted)
+    .onConflictDoUpdate({
+      target: [apiKeyUsage.apiKeyId, apiKeyUsage.day],
+      set: {
+        requests: sql`${apiKeyUsage.requests} + excluded.requests`,
+        lastUsedAt: sql`greatest(${apiKeyUsage.lastUsedAt}, excluded.last_used_at)`,
+      },
+    });
+}
 
 export type KeyRecord = { id: string; isRevoked: boolean };
 
@@ -9,16 +123,10 @@ export const findKeys = async (
   database: Database,
   hashes: readonly string[],
 ): Promise<readonly (KeyRecord | null)[]> => {
-  const rows = await database
-    .query({
-      name: "find-keys",
-      text: "select hash, id, revoked_at is not null from service.api_key where hash = any($1::text[])",
-      values: [hashes],
-    })
-    .catch((error) => {
-      throw isMissing(error) ? keysMissing() : error;
-    });
-  const found = new Map(rows.map(([hash, id, isRevoked]) => [hash, { id: String(id), isRevoked: isRevoked === true }]));
+  const rows = await database.read("checks", prepared(database).find, { hashes }).catch((error) => {
+    throw isMissing(error) ? keysMissing() : error;
+  });
+  const found = new Map(rows.map(({ hash, id, isRevoked }) => [hash, { id, isRevoked }]));
   return hashes.map((hash) => found.get(hash) ?? null);
 };
 
@@ -27,95 +135,29 @@ const keysMissing = () =>
     headers: { "Retry-After": "2" },
   });
 
-/** A key as its owners may see it. */
-export type KeyInfo = {
-  id: string;
-  name: string;
-  prefix: string;
-  createdAt: Date;
-  revokedAt: Date | null;
-};
-
-const INFO = "id, name, prefix, created_at, revoked_at";
-
-export const readInfo = ([id, name, prefix, createdAt, revokedAt]: readonly unknown[]): KeyInfo => ({
-  id: String(id),
-  name: String(name),
-  prefix: String(prefix),
-  createdAt: createdAt as Date,
-  revokedAt: revokedAt as Date | null,
-});
-
 /** @returns false if the key begins like another one, which would then be hard to tell from it */
 export const insertKey = async (
   database: Database,
-  { name, prefix, hash }: { name: string; prefix: string; hash: string },
+  key: { name: string; prefix: string; hash: string },
 ): Promise<boolean> => {
-  const [row] = await database.query({
-    name: "insert-key",
-    text: `insert into service.api_key (name, prefix, hash) values ($1, $2, $3)
-      on conflict do nothing returning id`,
-    values: [name, prefix, hash],
-  });
-  return row !== undefined;
+  const made = await database.run(() => prepared(database).insert.execute(key));
+  return made.length > 0;
 };
 
 /** All keys, oldest first, with how often they were used, and when last. */
-export const listKeys = async (
-  database: Database,
-): Promise<(KeyInfo & { requests: bigint; lastUsedAt: Date | null })[]> => {
-  const rows = await database.query({
-    name: "list-keys",
-    text: `select ${INFO}, coalesce(sum(requests), 0), max(last_used_at)
-      from service.api_key left join service.api_key_usage on api_key_id = id
-      group by id order by id`,
-    values: [],
-  });
-  return rows.map((row) => ({
-    ...readInfo(row),
-    requests: BigInt(String(row[5])),
-    lastUsedAt: row[6] as Date | null,
-  }));
-};
+export const listKeys = (database: Database) => database.run(() => prepared(database).list.execute());
 
 /** The keys that somebody may mean: by name, by prefix or by the key itself. */
-export const searchKeys = async (database: Database, text: string, hash: string): Promise<KeyInfo[]> => {
-  const rows = await database.query({
-    name: "search-keys",
-    text: `select ${INFO} from service.api_key where name = $1 or prefix = $1 or hash = $2 order by id`,
-    values: [text, hash],
-  });
-  return rows.map(readInfo);
-};
+export const searchKeys = (database: Database, text: string, hash: string): Promise<KeyInfo[]> =>
+  database.run(() => prepared(database).search.execute({ text, hash }));
 
-export const revokeKey = async (database: Database, id: string): Promise<void> => {
-  await database.query({
-    name: "revoke-key",
-    text: "update service.api_key set revoked_at = now() where id = $1 and revoked_at is null",
-    values: [id],
-  });
+export const revokeKey = async (database: Database, id: bigint): Promise<void> => {
+  await database.run(() => prepared(database).revoke.execute({ id }));
 };
 
 /** How often keys were used on each of the last days, newest first. */
-export const readUsage = async (
-  database: Database,
-  { days, keyId }: { days: number; keyId: string | null },
-): Promise<{ day: string; name: string; prefix: string; requests: bigint }[]> => {
-  const rows = await database.query({
-    name: "read-usage",
-    text: `select day::text, name, prefix, requests
-      from service.api_key_usage join service.api_key on api_key_id = id
-      where day > (now() at time zone 'utc')::date - $1::int and ($2::bigint is null or id = $2)
-      order by day desc, requests desc, id`,
-    values: [days, keyId],
-  });
-  return rows.map(([day, name, prefix, requests]) => ({
-    day: String(day),
-    name: String(name),
-    prefix: String(prefix),
-    requests: BigInt(String(requests)),
-  }));
-};
+export const readUsage = (database: Database, which: { days: number; keyId: bigint | null }) =>
+  database.run(() => prepared(database).usage.execute(which));
 
 /** How often a key was used on a day. */
 export type Usage = { keyId: string; day: string; requests: number; lastUsedAt: Date };
@@ -125,31 +167,11 @@ export type UsageBatch = { writer: string; number: number; usage: readonly Usage
 
 /** Adds to what was counted before; once, however often a batch is sent. Batches come in the order of their numbers. */
 export const addUsage = async (database: Database, { writer, number, usage }: UsageBatch): Promise<void> => {
-  await database.query({
-    name: "add-usage",
-    text: `with turn as (
-        insert into service.usage_writer as writer (id, batch, written_at) values ($5, $6, now())
-        on conflict (id) do update set batch = excluded.batch, written_at = excluded.written_at
-        where writer.batch < excluded.batch
-        returning id
-      ), gone as (
-        delete from service.usage_writer where written_at < now() - interval '1 day' and id <> $5
-      )
-      insert into service.api_key_usage as usage (api_key_id, day, requests, last_used_at)
-      select id, day, requests, last_used_at
-      from unnest($1::bigint[], $2::date[], $3::bigint[], $4::timestamptz[]) as new (id, day, requests, last_used_at)
-      join service.api_key using (id)
-      where exists (select from turn)
-      on conflict (api_key_id, day) do update set
-        requests = usage.requests + excluded.requests,
-        last_used_at = greatest(usage.last_used_at, excluded.last_used_at)`,
-    values: [
-      usage.map(({ keyId }) => keyId),
-      usage.map(({ day }) => day),
-      usage.map(({ requests }) => requests),
-      usage.map(({ lastUsedAt }) => lastUsedAt),
-      writer,
-      number,
-    ],
-  });
+  const counted = {
+    keyIds: usage.map(({ keyId }) => keyId),
+    days: usage.map(({ day }) => day),
+    requests: usage.map(({ requests }) => requests),
+    lastUsedAt: usage.map(({ lastUsedAt }) => lastUsedAt),
+  };
+  await database.run(() => prepared(database).addUsage.execute({ writer, number, ...counted }));
 };

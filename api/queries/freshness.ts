@@ -1,11 +1,20 @@
+import type { IndexTables } from "../tables.ts";
+import { named } from "./columns.ts";
+
 /** The block that an answer is true at, read in the same statement as the answer. Digits, as Postgres gives them. */
 export type Freshness = { indexedBlock: string; indexedBlockTimestamp: string; finalizedBlock: string };
 
-/** The columns of `indexed_block` that tell it. */
-export const freshnessColumns = (block: string) => `${block}.number, ${block}.timestamp, ${block}.finalized_number`;
+/** The same as columns of a row: null while nothing can be said of the chain. */
+export type FreshnessColumns = { [Name in keyof Freshness]: string | null };
 
-/** What those columns say; null while nothing can be said of the chain. */
-export const readFreshness = ([number, timestamp, finalized]: readonly unknown[]): Freshness | null =>
-  number === null
-    ? null
-    : { indexedBlock: String(number), indexedBlockTimestamp: String(timestamp), finalizedBlock: String(finalized) };
+export const freshnessOf = ({ number, timestamp, finalizedNumber }: IndexTables["indexedBlock"]) =>
+  named({ indexedBlock: number, indexedBlockTimestamp: timestamp, finalizedBlock: finalizedNumber });
+
+export const readFreshness = (row: FreshnessColumns | undefined): Freshness | null =>
+  row && row.indexedBlock !== null && row.indexedBlockTimestamp !== null && row.finalizedBlock !== null
+    ? {
+        indexedBlock: row.indexedBlock,
+        indexedBlockTimestamp: row.indexedBlockTimestamp,
+        finalizedBlock: row.finalizedBlock,
+      }
+    : null;

@@ -1,9 +1,12 @@
+import { and, eq, exists, ne, type Placeholder, type SQL, sql } from "drizzle-orm";
+import { unionAll } from "drizzle-orm/pg-core";
 import type { Address } from "viem";
 import type { RegistryVersion } from "../../registry/networks.ts";
 import { Batch, type BatchLoad } from "../batch.ts";
-import type { Cursor, Database } from "../database.ts";
-import type { TextRow } from "../text-query.ts";
-import { type Freshness, freshnessColumns, readFreshness } from "./freshness.ts";
+import { type Cursor, compile, type Database, type Statement } from "../database.ts";
+import { indexTables } from "../tables.ts";
+import { named, nothing, pick } from "./columns.ts";
+import { type Freshness, type FreshnessColumns, freshnessOf, readFreshness } from "./freshness.ts";
 
 /** A place in a wallet's list: incoming first, then outgoing, each by the event that made it active. Digits. */
 export type Position = { direction: "incoming" | "outgoing"; blockNumber: string; logIndex: string };
@@ -35,117 +38,155 @@ type ListKind = Pick<ListQuestion, "schema" | "version" | "hasDetails">;
 const nameOf = ({ schema, version, hasDetails }: ListKind) =>
   `${schema} ${version} list${hasDetails ? " with details" : ""}`;
 
+const INCOMING = 0;
+const OUTGOING = 1;
+
+/** Some of a list's rows, as Postgres sends them. The block is told by each, or by one of its own without a delegation. */
+type ListRow = FreshnessColumns & {
+  /** Of several lists, the one that it belongs to, from 1. */
+  list?: string;
+  direction: number | null;
+  blockNumber: string;
+  logIndex: number;
+  type: string;
+  other: Address;
+  contract: Address;
+  tokenId: string;
+  rights?: string;
+  amount?: string;
+  blockTimestamp?: string;
+  transactionHash?: string;
+};
+
+const FRESHNESS = ["indexedBlock", "indexedBlockTimestamp", "finalizedBlock"];
+const ORDER = sql`"direction" nulls first, "blockNumber", "logIndex"`;
+
+/** Whose list, from where on, and how much of it. */
+type Part = { chainId: SQL; wallet: SQL; after?: SQL; limit: number | Placeholder };
+
 /**
  * One direction of a wallet's delegations, oldest first. While the index catches up no chain has a block and
  * nothing is looked for: the indexes for lists are gone then. That is asked once in a statement, not for each wallet.
  */
 const half = (
+  { db }: Database,
   { schema, version, hasDetails }: ListKind,
-  direction: 0 | 1,
-  { chainId, wallet, after, limit }: { chainId: string; wallet: string; after?: string; limit: string },
-): string => {
-  const [end, other] = direction === 0 ? ["delegate", "vault"] : ["vault", "delegate"];
-  const rights = version === "v2" ? "rights, amount" : "'' as rights, 0 as amount";
-  const details = hasDetails ? `, ${rights}, block_timestamp, transaction_hash` : "";
-  // A delegation to itself is listed once, as incoming.
-  const condition = direction === 0 ? "" : "and vault <> delegate";
-  return `
-    (select ${direction} as direction, block_number, log_index, type, ${other} as other, contract, token_id ${details}
-     from "${schema}".delegation_${version}
-     where chain_id = ${chainId} and ${end} = ${wallet} and block_number >= 0 ${condition}
-       ${after === undefined ? "" : `and (block_number, log_index) > (${after})`}
-       and exists (select from "${schema}".indexed_block)
-     order by block_number, log_index
-     limit ${limit})`;
+  direction: typeof INCOMING | typeof OUTGOING,
+  { chainId, wallet, after, limit }: Part,
+) => {
+  const { delegationV1, delegationV2, indexedBlock } = indexTables(schema);
+  // Both have all columns of v1.
+  const table = version === "v1" ? delegationV1 : (delegationV2 as unknown as typeof delegationV1);
+  const [end, other] = direction === INCOMING ? [table.delegate, table.vault] : [table.vault, table.delegate];
+  const ofV2 = version === "v2" && { rights: delegationV2.rights, amount: delegationV2.amount };
+  const details = { ...ofV2, blockTimestamp: table.blockTimestamp, transactionHash: table.transactionHash };
+  return db
+    .select(
+      named({
+        direction: sql.raw(String(direction)),
+        blockNumber: table.blockNumber,
+        logIndex: table.logIndex,
+        type: table.type,
+        other,
+        contract: table.contract,
+        tokenId: table.tokenId,
+        ...(hasDetails && details),
+      }),
+    )
+    .from(table)
+    .where(
+      and(
+        eq(table.chainId, chainId),
+        eq(end, wallet),
+        // The indexes for lists serve only statements that say this: see ponder.schema.ts.
+        sql`${table.blockNumber} >= 0`,
+        // A delegation to itself is listed once, as incoming.
+        direction === OUTGOING ? ne(table.vault, table.delegate) : undefined,
+        after && sql`(${table.blockNumber}, ${table.logIndex}) > (${after})`,
+        exists(db.select({ one: sql`1` }).from(indexedBlock)),
+      ),
+    )
+    .orderBy(table.blockNumber, table.logIndex)
+    .limit(limit);
 };
 
-const columnsOf = ({ hasDetails }: ListKind) =>
-  `direction, block_number, log_index, type, other, contract, token_id${hasDetails ? ", rights, amount, block_timestamp, transaction_hash" : ""}`;
+const value = sql.placeholder;
 
-/** The row that tells the block, as direction -1: so there is one also where there is no delegation. */
-const blockColumns = (hasDetails: boolean) => `
-  -1 as direction, block.number as block_number, 0 as log_index, block.timestamp::text, block.finalized_number::text,
-  null, null ${hasDetails ? ", null, null, null, null" : ""}`;
-
-/** A wallet's delegations after a position, behind a row that tells the block. */
-export const listStatement = (kind: ListKind): string => {
-  const given = { chainId: "$1", wallet: "$2", limit: "$7::int" };
-  const incoming = half(kind, 0, { ...given, after: "$3::bigint, $4::int" });
-  const outgoing = half(kind, 1, { ...given, after: "$5::bigint, $6::int" });
+/** A wallet's delegations after a position, and before them a row that tells the block. */
+export const listStatement = (database: Database, kind: ListKind): Statement<ListRow> => {
+  const { db } = database;
+  const { indexedBlock } = indexTables(kind.schema);
+  const part = { chainId: sql`${value("chainId")}`, wallet: sql`${value("wallet")}`, limit: value("limit") };
+  const incoming = half(database, kind, INCOMING, {
+    ...part,
+    after: sql`${value("incomingBlock")}::bigint, ${value("incomingLog")}::int`,
+  });
+  const outgoing = half(database, kind, OUTGOING, {
+    ...part,
+    after: sql`${value("outgoingBlock")}::bigint, ${value("outgoingLog")}::int`,
+  });
+  const list = unionAll(incoming, outgoing).as("list");
+  const columns = Object.keys(list._.selectedFields);
   // The tables in the order in which a reorg locks them.
-  return `
-      with list as (${incoming} union all ${outgoing})
-      select ${blockColumns(kind.hasDetails)}
-      from (values ($1::bigint)) as q (chain_id)
-      left join "${kind.schema}".indexed_block block on block.chain_id = q.chain_id
-      union all
-      select * from list
-      order by direction, block_number, log_index
-      limit $7::int + 1`;
+  const query = unionAll(
+    db.select({ ...nothing(FRESHNESS), ...pick(list, columns) }).from(list),
+    db
+      .select({ ...freshnessOf(indexedBlock), ...nothing(columns) })
+      .from(sql`(values (${value("chainId")}::bigint)) as q (chain_id)`)
+      .leftJoin(indexedBlock, eq(indexedBlock.chainId, sql`q.chain_id`)),
+  );
+  return compile(nameOf(kind), query.orderBy(ORDER).limit(value("rows")));
 };
 
 /** Lists of at most so many are read together; one more tells that a list is longer. */
 const SHORT_LIST = 20;
 
-/** The lists of several wallets as far as they are short, each in one column with its block: the least work for both sides. */
-export const shortListsStatement = (kind: ListKind): string => {
-  const given = { chainId: "q.chain_id", wallet: "q.wallet", limit: `${SHORT_LIST + 1}` };
-  // A half comes in its order, and is put together in it.
-  const joined = (direction: 0 | 1) =>
-    `(select string_agg(concat_ws(' ', ${columnsOf(kind)}), ',') from ${half(kind, direction, given)} half)`;
+/** The lists of several wallets, in their order, as far as they are short. */
+export const shortListsStatement = (database: Database, kind: ListKind): Statement<ListRow> => {
+  const { indexedBlock } = indexTables(kind.schema);
+  const part = { chainId: sql`q.chain_id`, wallet: sql`q.wallet`, limit: SHORT_LIST + 1 };
+  const list = unionAll(half(database, kind, INCOMING, part), half(database, kind, OUTGOING, part)).as("list");
   // The tables in the order in which a reorg locks them.
-  return `
-      select concat_ws('|', q.position, concat_ws(',', list.incoming, list.outgoing), ${freshnessColumns("block")})
-      from unnest($1::bigint[], $2::text[]) with ordinality as q (chain_id, wallet, position)
-      cross join lateral (select ${joined(0)} as incoming, ${joined(1)} as outgoing) list
-      left join "${kind.schema}".indexed_block block on block.chain_id = q.chain_id
-      order by q.position`;
+  const query = database.db
+    .select({
+      ...named({ list: sql`q.position` }),
+      ...freshnessOf(indexedBlock),
+      ...pick(list, Object.keys(list._.selectedFields)),
+    })
+    .from(
+      sql`unnest(${value("chainIds")}::bigint[], ${value("wallets")}::text[]) with ordinality as q (chain_id, wallet, position)`,
+    )
+    .leftJoinLateral(list, sql`true`)
+    .leftJoin(indexedBlock, eq(indexedBlock.chainId, sql`q.chain_id`))
+    .orderBy(sql`q.position, ${ORDER}`);
+  return compile(`${nameOf(kind)}s`, query);
 };
 
 /** Before the first event, and after the last. */
-const START = ["-1", "-1"] as const;
-const END = ["9223372036854775807", "0"] as const;
+const START = { block: "-1", log: "-1" };
+const END = { block: "9223372036854775807", log: "0" };
 
-const listValues = (
-  { chainId, wallet }: ListQuestion,
-  limit: number | null,
-  after?: Position,
-): (string | number | null)[] => {
-  const place = after ? ([after.blockNumber, after.logIndex] as const) : START;
+const listValues = ({ chainId, wallet }: ListQuestion, limit: number | null, after?: Position) => {
+  const place = after ? { block: after.blockNumber, log: after.logIndex } : START;
   const [incoming, outgoing] = after?.direction === "outgoing" ? [END, place] : [place, START];
-  return [chainId, wallet, ...incoming, ...outgoing, limit];
+  return {
+    chainId,
+    wallet,
+    incomingBlock: incoming.block,
+    incomingLog: incoming.log,
+    outgoingBlock: outgoing.block,
+    outgoingLog: outgoing.log,
+    limit,
+    rows: limit === null ? null : limit + 1,
+  };
 };
 
-/** Texts of statements, put together once. */
-const statements = new Map<string, string>();
-
-const listText = (kind: ListKind): string => {
-  const name = nameOf(kind);
-  const text = statements.get(name) ?? listStatement(kind);
-  statements.set(name, text);
-  return text;
-};
-
-/** A part of a wallet's list, and the block that it is true at. */
-export const readPage = async (
-  database: Database,
-  question: ListQuestion,
-  limit: number,
-  after?: Position,
-): Promise<Page> => {
-  const [block, ...rows] = await database.queryList({
-    name: nameOf(question),
-    text: listText(question),
-    values: listValues(question, limit, after),
-  });
-  return { freshness: readBlock(block), delegations: rows.map(readDelegation) };
-};
-
-/** Reads lists that are short, several at a time. */
-export class ShortLists {
+/** Reads lists of wallets: several short ones at a time, and longer ones one by one. */
+export class DelegationLists {
   readonly #database: Database;
   readonly #load: BatchLoad;
   readonly #batches = new Map<string, Batch<ListQuestion, Page | null>>();
+  readonly #statements = new Map<string, Statement<ListRow>>();
 
   constructor(database: Database, load: BatchLoad) {
     this.#database = database;
@@ -153,49 +194,64 @@ export class ShortLists {
   }
 
   /** A wallet's whole list; null where it is not short. */
-  read(question: ListQuestion): Promise<Page | null> {
+  readShort(question: ListQuestion): Promise<Page | null> {
     const name = nameOf(question);
     let batch = this.#batches.get(name);
     if (!batch) {
-      const { schema, version, hasDetails } = question;
-      const text = shortListsStatement({ schema, version, hasDetails });
-      batch = new Batch((questions) => this.#readAll(`${name}s`, text, questions), this.#load);
+      const statement = shortListsStatement(this.#database, question);
+      batch = new Batch((questions) => this.#readShort(statement, questions), this.#load);
       this.#batches.set(name, batch);
     }
     return batch.answer(question);
   }
 
-  async #readAll(name: string, text: string, questions: readonly ListQuestion[]): Promise<(Page | null)[]> {
-    const rows = await this.#database.queryList({
-      name,
-      text,
-      values: [
-        `{${questions.map(({ chainId }) => chainId).join()}}`,
-        `{${questions.map(({ wallet }) => wallet).join()}}`,
-      ],
+  async #readShort(statement: Statement<ListRow>, questions: readonly ListQuestion[]): Promise<(Page | null)[]> {
+    const rows = await this.#database.read("lists", statement, {
+      chainIds: questions.map(({ chainId }) => chainId),
+      wallets: questions.map(({ wallet }) => wallet),
     });
-    return rows.map(([text], index) => {
-      const [position, list, number = null, timestamp, finalized] = text?.split("|") ?? [];
-      // Nobody may get somebody else's list.
-      if (Number(position) !== index + 1) throw new Error(`Row ${index + 1} is list ${position}.`);
-      const delegations = list ? list.split(",").map((delegation) => readDelegation(delegation.split(" "))) : [];
-      if (delegations.length > SHORT_LIST) return null;
-      return { freshness: readFreshness([number, timestamp, finalized]), delegations };
-    });
+    const pages = questions.map((): Page => ({ freshness: null, delegations: [] }));
+    for (const row of rows) {
+      const page = pages[Number(row.list) - 1];
+      if (!page) throw new Error(`There are ${questions.length} lists, and no list ${row.list}.`);
+      page.freshness ??= readFreshness(row);
+      if (row.direction !== null) page.delegations.push(readDelegation(row));
+    }
+    return pages.map((page) => (page.delegations.length > SHORT_LIST ? null : page));
+  }
+
+  /** A part of a wallet's list, and the block that it is true at. */
+  async readPage(question: ListQuestion, limit: number, after?: Position): Promise<Page> {
+    const values = listValues(question, limit, after);
+    const [block, ...rows] = await this.#database.read("lists", this.#statementOf(question), values);
+    return { freshness: readFreshness(block), delegations: rows.map(readDelegation) };
+  }
+
+  /** A wallet's whole list, to be read part by part. The parts are of one moment. */
+  async open(question: ListQuestion): Promise<List> {
+    const cursor = await this.#database.openCursor(this.#statementOf(question), listValues(question, null));
+    try {
+      const [block] = await cursor.fetch(1);
+      return new List(cursor, readFreshness(block));
+    } catch (error) {
+      await cursor.close();
+      throw error;
+    }
+  }
+
+  #statementOf(question: ListQuestion): Statement<ListRow> {
+    const name = nameOf(question);
+    const statement = this.#statements.get(name) ?? listStatement(this.#database, question);
+    this.#statements.set(name, statement);
+    return statement;
   }
 }
 
-/** A wallet's whole list, to be read part by part. The parts are of one moment. */
-export const openList = async (database: Database, question: ListQuestion): Promise<List> => {
-  const { first, cursor } = await database.openCursor(listText(question), listValues(question, null));
-  return new List(cursor, readBlock(first));
-};
-
 export class List {
-  readonly #cursor: Cursor;
+  readonly #cursor: Cursor<ListRow>;
   readonly freshness: Freshness | null;
 
-  constructor(cursor: Cursor, freshness: Freshness | null) {
+  constructor(cursor: Cursor<ListRow>, freshness: Freshness | null) {
     this.#cursor = cursor;
     this.freshness = freshness;
   }
@@ -210,26 +266,17 @@ export class List {
   }
 }
 
-const readBlock = (row: TextRow = []): Freshness | null => {
-  const [, number = null, , timestamp, finalized] = row;
-  return readFreshness([number, timestamp, finalized]);
+const readDelegation = (row: ListRow): ListedDelegation => {
+  const { direction, blockNumber, logIndex, type, other, contract, tokenId, transactionHash } = row;
+  const { rights = "", amount = "0", blockTimestamp = "" } = row;
+  return {
+    direction: direction === INCOMING ? "incoming" : "outgoing",
+    blockNumber,
+    logIndex: String(logIndex),
+    type,
+    other,
+    contract,
+    tokenId,
+    details: transactionHash === undefined ? null : { rights, amount, blockTimestamp, transactionHash },
+  };
 };
-
-const readDelegation = (row: TextRow): ListedDelegation => ({
-  direction: row[0] === "0" ? "incoming" : "outgoing",
-  blockNumber: String(row[1]),
-  logIndex: String(row[2]),
-  type: String(row[3]),
-  other: row[4] as Address,
-  contract: row[5] as Address,
-  tokenId: String(row[6]),
-  details:
-    row.length > 7
-      ? {
-          rights: String(row[7]),
-          amount: String(row[8]),
-          blockTimestamp: String(row[9]),
-          transactionHash: String(row[10]),
-        }
-      : null,
-});

@@ -1,10 +1,13 @@
-import type { Database } from "../database.ts";
-import { type KeyInfo, readInfo } from "./api-keys.ts";
-import { runOnService } from "./run-on-service.ts";
+import { and, desc, eq, isNotNull, isNull, sql } from "drizzle-orm";
+import { unionAll } from "drizzle-orm/pg-core";
+import { compile, type Database, preparedFor } from "../database.ts";
+import { apiKey, apiKeyUsage } from "../tables.ts";
+import { INFO, type KeyInfo, USE } from "./api-keys.ts";
+import { onService } from "./on-service.ts";
 
 /** How often a key was used, and on which of the last days. */
 export type OwnedKey = KeyInfo & {
-  requests: number;
+  requests: bigint;
   lastUsedAt: Date | null;
   days: { day: string; requests: number }[];
 };
@@ -12,35 +15,72 @@ export type OwnedKey = KeyInfo & {
 /** Of those that were revoked, so many are shown. */
 const MOST_REVOKED = 20;
 
+const value = sql.placeholder;
+
+const prepared = preparedFor(({ db }) => {
+  const isOwned = eq(apiKey.owner, value("owner"));
+  const owned = unionAll(
+    db
+      .select(INFO)
+      .from(apiKey)
+      .where(and(isOwned, isNull(apiKey.revokedAt))),
+    db
+      .select(INFO)
+      .from(apiKey)
+      .where(and(isOwned, isNotNull(apiKey.revokedAt)))
+      .orderBy(desc(apiKey.revokedAt))
+      .limit(MOST_REVOKED),
+  ).as("owned");
+  const { id, name, prefix, createdAt, revokedAt } = owned;
+  return {
+    list: db
+      .select({
+        ...{ id, name, prefix, createdAt, revokedAt },
+        ...USE,
+        days: sql<OwnedKey["days"]>`coalesce(
+          json_agg(json_build_object('day', ${apiKeyUsage.day}, 'requests', ${apiKeyUsage.requests}) order by ${apiKeyUsage.day})
+            filter (where ${apiKeyUsage.day} > (now() at time zone 'utc')::date - ${value("days")}::int), '[]')`,
+      })
+      .from(owned)
+      .leftJoin(apiKeyUsage, eq(apiKeyUsage.apiKeyId, id))
+      .where(sql`(${value("prefix")}::text is null or ${prefix} = ${value("prefix")})`)
+      .groupBy(id, name, prefix, createdAt, revokedAt)
+      .orderBy(isNotNull(revokedAt), desc(id))
+      .prepare("list-owned-keys"),
+    // drizzle would insert into all columns, of which one makes itself.
+    insert: compile<{ id: string }>(
+      "insert-owned-key",
+      sql`insert into ${apiKey} (name, prefix, hash, owner, slot)
+        select ${value("name")}, ${value("prefix")}, ${value("hash")}, ${value("owner")}, slot
+        from generate_series(1, ${value("most")}::int) as free (slot)
+        where not exists (
+          select from ${apiKey} as taken
+          where taken.owner = ${value("owner")} and taken.slot = free.slot and taken.revoked_at is null)
+        order by slot limit 1
+        on conflict do nothing returning id`,
+    ),
+    whyNot: db
+      .select({
+        isThere: sql<boolean>`coalesce(bool_or(${apiKey.hash} = ${value("hash")}), false)`,
+        taken: sql`count(*) filter (where ${apiKey.slot} <= ${value("most")})`.mapWith(Number),
+      })
+      .from(apiKey)
+      .where(and(isOwned, isNull(apiKey.revokedAt)))
+      .prepare("why-no-owned-key"),
+    revoke: db
+      .update(apiKey)
+      .set({ revokedAt: sql`coalesce(${apiKey.revokedAt}, now())` })
+      .where(and(isOwned, eq(apiKey.prefix, value("prefix"))))
+      .returning({ hash: apiKey.hash })
+      .prepare("revoke-owned-key"),
+  };
+});
+
 /** The keys of an account: those that count first, each newest first. */
-export const listOwnedKeys = async (
+export const listOwnedKeys = (
   database: Database,
   { owner, days, prefix = null }: { owner: string; days: number; prefix?: string | null },
-): Promise<OwnedKey[]> => {
-  const rows = await runOnService(database, {
-    name: "list-owned-keys",
-    text: `with owned as (
-        (select * from service.api_key where owner = $1 and revoked_at is null)
-        union all
-        (select * from service.api_key where owner = $1 and revoked_at is not null
-          order by revoked_at desc limit ${MOST_REVOKED})
-      )
-      select id, name, prefix, created_at, revoked_at, coalesce(sum(requests), 0), max(last_used_at),
-        coalesce(json_agg(json_build_object('day', day, 'requests', requests) order by day)
-          filter (where day > (now() at time zone 'utc')::date - $2::int), '[]')
-      from owned left join service.api_key_usage on api_key_id = id
-      where $3::text is null or prefix = $3
-      group by id, name, prefix, created_at, revoked_at
-      order by revoked_at is not null, id desc`,
-    values: [owner, days, prefix],
-  });
-  return rows.map((row) => ({
-    ...readInfo(row),
-    requests: Number(row[5]),
-    lastUsedAt: row[6] as Date | null,
-    days: row[7] as OwnedKey["days"],
-  }));
-};
+): Promise<OwnedKey[]> => onService(database.run(() => prepared(database).list.execute({ owner, days, prefix })));
 
 type NewKey = { name: string; prefix: string; hash: string; owner: string };
 
@@ -50,42 +90,22 @@ type NewKey = { name: string; prefix: string; hash: string; owner: string };
  */
 export const insertOwnedKey = async (
   database: Database,
-  { name, prefix, hash, owner }: NewKey,
+  key: NewKey,
   most: number,
 ): Promise<"made" | "too many" | "try another"> => {
-  const [made] = await runOnService(database, {
-    name: "insert-owned-key",
-    text: `insert into service.api_key (name, prefix, hash, owner, slot)
-      select $1, $2, $3, $4, slot from generate_series(1, $5::int) as free (slot)
-      where not exists (
-        select from service.api_key as taken
-        where taken.owner = $4 and taken.slot = free.slot and revoked_at is null)
-      order by slot limit 1
-      on conflict do nothing returning id`,
-    values: [name, prefix, hash, owner, most],
-  });
+  const [made] = await onService(database.read("checks", prepared(database).insert, { ...key, most }));
   if (made) return "made";
   // A statement is repeated when its connection breaks: then the key may be there already.
-  const [row] = await runOnService(database, {
-    name: "why-no-owned-key",
-    text: `select coalesce(bool_or(hash = $2), false), count(*) filter (where slot <= $3)
-      from service.api_key where owner = $1 and revoked_at is null`,
-    values: [owner, hash, most],
-  });
-  if (row?.[0] === true) return "made";
-  return Number(row?.[1]) >= most ? "too many" : "try another";
+  const [why] = await onService(database.run(() => prepared(database).whyNot.execute({ ...key, most })));
+  if (why?.isThere) return "made";
+  return (why?.taken ?? 0) >= most ? "too many" : "try another";
 };
 
 /** Ends a key of an account. @returns its hash; null if the account never had such a key */
 export const revokeOwnedKey = async (
   database: Database,
-  { owner, prefix }: Pick<NewKey, "owner" | "prefix">,
+  key: Pick<NewKey, "owner" | "prefix">,
 ): Promise<string | null> => {
-  const [row] = await runOnService(database, {
-    name: "revoke-owned-key",
-    text: `update service.api_key set revoked_at = coalesce(revoked_at, now()) where owner = $1 and prefix = $2
-      returning hash`,
-    values: [owner, prefix],
-  });
-  return row ? String(row[0]) : null;
+  const [revoked] = await onService(database.run(() => prepared(database).revoke.execute(key)));
+  return revoked?.hash ?? null;
 };

@@ -1,46 +1,70 @@
-import type { Database } from "../database.ts";
-import { runOnService } from "./run-on-service.ts";
+import { and, eq, gt, inArray, lte, or, sql } from "drizzle-orm";
+import { type Database, preparedFor } from "../database.ts";
+import { session } from "../tables.ts";
+import { onService } from "./on-service.ts";
 
 export type Session = { owner: string; expiresAt: Date };
 
 const CLEARED_AT_ONCE = 20;
 
+const value = sql.placeholder;
+
+const prepared = preparedFor(({ db }) => {
+  const over = db
+    .select({ token: session.token })
+    .from(session)
+    .where(lte(session.expiresAt, sql`now()`))
+    .orderBy(session.expiresAt)
+    .limit(CLEARED_AT_ONCE)
+    .for("update", { skipLocked: true });
+  const gone = db.$with("gone").as(
+    db
+      .delete(session)
+      .where(or(inArray(session.token, over), eq(session.token, value("before"))))
+      .returning(),
+  );
+  return {
+    insert: db
+      .with(gone)
+      .insert(session)
+      .values({
+        token: value("token"),
+        owner: value("owner"),
+        expiresAt: sql`now() + make_interval(secs => ${value("seconds")})`,
+      })
+      .onConflictDoUpdate({ target: session.token, set: { owner: sql`excluded.owner` } })
+      .returning({ expiresAt: session.expiresAt })
+      .prepare("insert-session"),
+    find: db
+      .select({ owner: session.owner, expiresAt: session.expiresAt })
+      .from(session)
+      .where(and(eq(session.token, value("token")), gt(session.expiresAt, sql`now()`)))
+      .prepare("find-session"),
+    remove: db
+      .delete(session)
+      .where(eq(session.token, value("token")))
+      .prepare("delete-session"),
+  };
+});
+
 /**
  * Remembers who is signed in, in place of whoever was in the same browser, and forgets some sessions that are over.
- * @param token - and the one before it: hashes
+ * @param values - its token, and the one before it: hashes
  */
 export const insertSession = async (
   database: Database,
-  { token, before, owner, seconds }: { token: string; before: string | null; owner: string; seconds: number },
+  values: { token: string; before: string | null; owner: string; seconds: number },
 ): Promise<Date> => {
-  const [row] = await runOnService(database, {
-    name: "insert-session",
-    text: `with gone as (
-        delete from service.session where token in (
-          select token from service.session where expires_at <= now()
-          order by expires_at limit ${CLEARED_AT_ONCE} for update skip locked) or token = $2
-      )
-      insert into service.session (token, owner, expires_at) values ($1, $3, now() + make_interval(secs => $4))
-      on conflict (token) do update set owner = excluded.owner
-      returning expires_at`,
-    values: [token, before, owner, seconds],
-  });
-  return row?.[0] as Date;
+  const [made] = await onService(database.run(() => prepared(database).insert.execute(values)));
+  if (!made) throw new Error("A session was not stored.");
+  return made.expiresAt;
 };
 
 export const findSession = async (database: Database, token: string): Promise<Session | null> => {
-  const [row] = await runOnService(database, {
-    name: "find-session",
-    text: "select owner, expires_at from service.session where token = $1 and expires_at > now()",
-    values: [token],
-  });
-  return row ? { owner: String(row[0]), expiresAt: row[1] as Date } : null;
+  const [found] = await onService(database.run(() => prepared(database).find.execute({ token })));
+  return found ?? null;
 };
 
 export const deleteSession = async (database: Database, token: string): Promise<void> => {
-  await runOnService(database, {
-    name: "delete-session",
-    text: "delete from service.session where token = $1",
-    values: [token],
-  });
+  await onService(database.run(() => prepared(database).remove.execute({ token })));
 };

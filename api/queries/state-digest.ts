@@ -1,17 +1,22 @@
+import { eq, sql } from "drizzle-orm";
 import type { RegistryVersion } from "../../registry/networks.ts";
 import { activeAt } from "../../registry/state-at.ts";
 import { DIGEST_WORDS, sumDigests } from "../../registry/state-digest.ts";
-import type { Database } from "../database.ts";
+import { compile, type Database, preparedFor, type Statement } from "../database.ts";
+import { shard } from "../tables.ts";
 
 export type Digests = Readonly<Record<RegistryVersion, string>>;
 
+const value = sql.placeholder;
+
 /** The delegations of some vaults that were active at a block, by the log: it stays as it is up to a final block. */
-const partOf = (shard: string) => ({
+const partOf = (shard: string): Statement<{ registry: RegistryVersion; sums: readonly string[] }> => ({
   name: `${shard} digest part`,
   text: sumDigests(
     activeAt(`"${shard}".delegation_change`, "chain_id = $1 and block_number <= $2 and vault >= $3 and vault < $4"),
     "registry",
   ),
+  params: [value("chainId"), value("block"), value("low"), value("high")],
 });
 
 /** The first two digits of vaults, in order. */
@@ -30,30 +35,34 @@ export const readDigests = async (
 ): Promise<Digests> => {
   const totals = { v1: 0n, v2: 0n };
   for (const [index, prefix] of PREFIXES.entries()) {
-    const values = [chainId, block, prefix, PREFIXES[index + 1] ?? AFTER_ALL];
-    for (const [registry, sums] of await database.queryInBackground({ ...partOf(shard), values })) {
-      if ((registry === "v1" || registry === "v2") && Array.isArray(sums)) totals[registry] += addWords(sums);
-    }
+    const values = { chainId, block, low: prefix, high: PREFIXES[index + 1] ?? AFTER_ALL };
+    const rows = await database.read("background", partOf(shard), values);
+    for (const { registry, sums } of rows) totals[registry] += addWords(sums);
     await rest();
   }
   return { v1: writeDigest(totals.v1), v2: writeDigest(totals.v2) };
 };
 
-const addWords = (sums: readonly unknown[]): bigint =>
-  sums.reduce<bigint>(
-    (total, sum, word) => total + (BigInt(String(sum)) << BigInt(32 * (DIGEST_WORDS - 1 - word))),
-    0n,
-  );
+const addWords = (sums: readonly string[]): bigint =>
+  sums.reduce((total, sum, word) => total + (BigInt(sum) << BigInt(32 * (DIGEST_WORDS - 1 - word))), 0n);
 
 const writeDigest = (total: bigint): string => `0x${BigInt.asUintN(256, total).toString(16).padStart(64, "0")}`;
 
-const SERVED = { name: "schemas of shards", text: "select name, schema from indexer.shard where name = any ($1)" };
+const servedSchemas = preparedFor(({ db }) =>
+  compile<{ name: string; schema: string }>(
+    "schemas of shards",
+    db
+      .select({ name: shard.name, schema: shard.schema })
+      .from(shard)
+      .where(eq(shard.name, sql`any (${value("shards")})`)),
+  ),
+);
 
 /** Which index each of some shards shows. */
 export const readServedSchemas = async (
   database: Database,
   shards: readonly string[],
 ): Promise<Map<string, string>> => {
-  const rows = await database.queryInBackground({ ...SERVED, values: [shards] });
-  return new Map(rows.map(([name, schema]) => [String(name), String(schema)]));
+  const rows = await database.read("background", servedSchemas(database), { shards });
+  return new Map(rows.map(({ name, schema }) => [name, schema]));
 };

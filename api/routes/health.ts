@@ -1,11 +1,11 @@
-import type { RouteConfig } from "@asteasolutions/zod-to-openapi";
+import { createRoute, z } from "@hono/zod-openapi";
 import { networkName } from "../../registry/networks.ts";
-import { type Exchange, type Reply, respond } from "../exchange.ts";
+import type { ApiApp } from "../context.ts";
 import { notIndexed, Problem } from "../problem.ts";
+import { respondJson } from "../respond.ts";
 import { lagSeconds, newestBlockOf, type Shards } from "../shards.ts";
 import type { StateDigests } from "../state-digests.ts";
-import { z } from "../zod.ts";
-import type { Routes } from "./routes.ts";
+import { addOperation } from "./add-operation.ts";
 
 const digest = z.string().nullable().openapi({ description: "null where the chain does not have this registry." });
 
@@ -56,51 +56,57 @@ type Status = z.infer<typeof StatusSchema>;
 /** What is running, and since when. */
 export type Build = Pick<Status, "version" | "commit" | "builtAt"> & { startedAt: Date };
 
+const health = { method: "get" as const, tags: ["health"] };
+
+const asItSays = (schema: z.ZodType) => ({ description: "As it says.", content: { "application/json": { schema } } });
+
 type Health = { shards: Shards; digests: StateDigests };
 
 /** For whoever runs the service: is it alive, can it answer, and if not, why. */
-export const addHealth = (routes: Routes, { shards, digests }: Health, build: Build): void => {
-  const add = (
-    path: string,
-    summary: string,
-    description: string,
-    schema: z.ZodType,
-    others: RouteConfig["responses"] = {},
-  ) =>
-    routes.registry.registerPath({
-      method: "get",
-      path,
-      operationId: path.slice(1),
-      tags: ["health"],
-      summary,
-      description,
-      responses: { 200: { description: "As it says.", content: { "application/json": { schema } } }, ...others },
-    });
+export const addHealth = (app: ApiApp, { shards, digests }: Health, build: Build): void => {
+  addOperation(
+    app,
+    createRoute({
+      ...health,
+      path: "/health",
+      operationId: "health",
+      summary: "Is the process alive?",
+      description: "Says nothing of the database.",
+      responses: { 200: asItSays(z.object({ status: z.literal("ok") })) },
+    }),
+    (c) => respondJson(c, { status: "ok" }),
+  );
 
-  add("/health", "Is the process alive?", "Says nothing of the database.", z.object({ status: z.literal("ok") }));
-  routes.get("/health", (exchange) => respondJson(exchange, { status: "ok" }));
-
-  add(
-    "/ready",
-    "Can every chain be answered for?",
-    "Also 503 while a chain is being added. /health is for load balancers that must not care.",
-    z.object({ status: z.literal("ready") }),
-    {
+  const ready = createRoute({
+    ...health,
+    path: "/ready",
+    operationId: "ready",
+    summary: "Can every chain be answered for?",
+    description: "Also 503 while a chain is being added. /health is for load balancers that must not care.",
+    responses: {
+      200: asItSays(z.object({ status: z.literal("ready") })),
       503: { description: "A chain cannot be answered for; the problem document says which, and why." },
     },
-  );
-  routes.get("/ready", async (exchange) => {
+  });
+  addOperation(app, ready, async (c) => {
     await shards.refresh();
     const reasons = [
       ...shards.silent.map((name) => `Shard "${name}" has not started.`),
       ...shards.states().flatMap(({ why }) => why ?? []),
     ];
     if (reasons.length > 0) throw notIndexed(reasons.join(" "));
-    return respondJson(exchange, { status: "ready" });
+    return respondJson(c, { status: "ready" });
   });
 
-  add("/status", "The state of every chain", "How fresh each chain is, and why it is not answered for.", StatusSchema);
-  routes.get("/status", async (exchange) => {
+  const state = createRoute({
+    ...health,
+    path: "/status",
+    operationId: "status",
+    summary: "The state of every chain",
+    description: "How fresh each chain is, and why it is not answered for.",
+    responses: { 200: asItSays(StatusSchema) },
+  });
+  addOperation(app, state, async (c) => {
     const isReachable = await shards.refresh().then(
       () => true,
       (error: unknown) => {
@@ -132,9 +138,6 @@ export const addHealth = (routes: Routes, { shards, digests }: Health, build: Bu
         stateDigest: digests.find(chainId),
       })),
     };
-    return respondJson(exchange, status, { "Cache-Control": "no-store" });
+    return respondJson(c, status, { "Cache-Control": "no-store" });
   });
 };
-
-const respondJson = (exchange: Exchange, content: unknown, headers = {}): Reply =>
-  respond(exchange, 200, JSON.stringify(content), { "Content-Type": "application/json", ...headers });

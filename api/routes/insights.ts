@@ -1,23 +1,24 @@
-import { hasAlready } from "../etag.ts";
-import { respond } from "../exchange.ts";
+import { etag, RETAINED_304_HEADERS } from "hono/etag";
+import type { ApiApp } from "../context.ts";
 import type { Insights } from "../insights.ts";
-import type { Routes } from "./routes.ts";
+import { respond } from "../respond.ts";
+import { addRoute } from "./add-operation.ts";
 
 /** How long browsers and proxies may keep it, and for how long they may show it while they ask anew. */
 const CACHING = "public, max-age=30, stale-while-revalidate=60";
 
+/** Those that also go with the answer that nothing has changed. */
+const RETAINED = [...RETAINED_304_HEADERS, "Age", "Access-Control-Allow-Origin", "X-Request-Id"];
+
 /** What the insights page shows. It is the same for everybody. */
-export const addInsights = (routes: Routes, insights: Insights): void => {
-  routes.get("/insights/data", async (exchange) => {
+export const addInsights = (app: ApiApp, insights: Insights): void => {
+  addRoute(app, "/insights/data", etag({ retainedHeaders: RETAINED }), async (c) => {
     const { body, etag, readAt } = await insights.find();
-    const headers = {
+    return respond(c, 200, body, {
       "Content-Type": "application/json",
       "Cache-Control": CACHING,
       ETag: etag,
       Age: String(Math.max(0, Math.floor((Date.now() - readAt) / 1000))),
-    };
-    return hasAlready(exchange.incoming, etag)
-      ? respond(exchange, 304, null, headers)
-      : respond(exchange, 200, body, headers);
+    });
   });
 };

@@ -1,17 +1,18 @@
+import { createRoute, z } from "@hono/zod-openapi";
 import type { Address } from "viem";
 import type { RegistryVersion } from "../../registry/networks.ts";
-import { answerHeaders, checkChain, type Source } from "../answering.ts";
+import type { ApiApp, ApiContext } from "../context.ts";
 import { type Cursor, encodeCursor, isCursorOf } from "../cursor.ts";
 import { type Rendering, renderDelegations } from "../delegation-json.ts";
-import { type Exchange, headerLines, type Reply, respond } from "../exchange.ts";
 import { streamList } from "../list-stream.ts";
-import { addOperation } from "../operation.ts";
 import { chainId, cursor, details, limit, MAX_LIMIT, numbers, SAMPLES, wallet } from "../parameters.ts";
 import type { ParameterError } from "../problem.ts";
-import { type ListQuestion, openList, readPage, ShortLists } from "../queries/list-delegations.ts";
-import { z } from "../zod.ts";
-import { answers, LINK } from "./responses.ts";
-import type { Routes } from "./routes.ts";
+import { DelegationLists, type ListQuestion } from "../queries/list-delegations.ts";
+import { defineParameters } from "../read-parameters.ts";
+import { answerHeaders, respond } from "../respond.ts";
+import type { Source } from "../source.ts";
+import { addOperation } from "./add-operation.ts";
+import { answers, LINK, OPTIONAL_KEY } from "./responses.ts";
 
 const address = z.string().openapi({ description: "EIP-55 checksummed." });
 const contract = address.nullable().openapi({ description: "null: not limited to a contract." });
@@ -69,45 +70,69 @@ const EXAMPLES = {
   ],
 };
 
+const list = {
+  method: "get",
+  summary: "All delegations of a wallet",
+  description:
+    "The incoming delegations of a wallet, then its outgoing ones, each oldest first. A delegation to itself is listed once.",
+} as const;
+
+const LISTED = "The delegations; [] if there are none.";
+
 /** The lists of a wallet's delegations, v1 and v2. */
-export const addLists = (routes: Routes, source: Source): void => {
-  const shortLists = new ShortLists(source.database, source.batches.lists);
-  for (const version of ["v1", "v2"] as const) {
-    addOperation(
-      routes,
-      {
-        path: `/registry/${version}/{wallet}`,
-        operationId: `${version}Delegations`,
-        tag: version,
-        takesKey: version === "v2",
-        summary: "All delegations of a wallet",
-        description:
-          "The incoming delegations of a wallet, then its outgoing ones, each oldest first. A delegation to itself is listed once.",
-        parameters: { wallet, chainId, details, limit, cursor, numbers },
-        check: (values) => [...checkChain(source.shards, version)(values), ...checkCursor(version, values)],
-        responses: answers("The delegations; [] if there are none.", z.array(SCHEMAS[version]), EXAMPLES[version], {
-          headers: LINK,
-          takesKey: version === "v2",
-        }),
-      },
-      (values, exchange) => answerList(source, shortLists, version, values, exchange),
-    );
-  }
+export const addLists = (app: ApiApp, source: Source): void => {
+  const lists = new DelegationLists(source.database, source.batches.lists);
+  const parametersOf = (version: RegistryVersion) =>
+    defineParameters({
+      params: { wallet },
+      query: { chainId, details, limit, cursor, numbers },
+      check: (values) => [...source.shards.checkChain(version)(values), ...checkCursor(version, values)],
+    });
+
+  const v1 = parametersOf("v1");
+  addOperation(
+    app,
+    createRoute({
+      ...list,
+      path: "/registry/v1/{wallet}",
+      operationId: "v1Delegations",
+      tags: ["v1"],
+      request: v1.request,
+      responses: answers(LISTED, z.array(SCHEMAS.v1), EXAMPLES.v1, { headers: LINK }),
+    }),
+    (c) => answerList(c, source, lists, { version: "v1", ...v1.read(c) }),
+  );
+
+  const v2 = parametersOf("v2");
+  addOperation(
+    app,
+    createRoute({
+      ...list,
+      path: "/registry/v2/{wallet}",
+      operationId: "v2Delegations",
+      tags: ["v2"],
+      security: OPTIONAL_KEY,
+      request: v2.request,
+      responses: answers(LISTED, z.array(SCHEMAS.v2), EXAMPLES.v2, { headers: LINK, takesKey: true }),
+    }),
+    (c) => answerList(c, source, lists, { version: "v2", ...v2.read(c) }),
+  );
 };
 
 type ListValues = {
   wallet: Address;
   chainId: number;
   details: boolean;
-  limit: number | null;
-  cursor: Cursor | null;
+  limit?: number;
+  cursor?: Cursor;
   numbers: "number" | "string";
 };
 
 const checkCursor = (version: RegistryVersion, values: Partial<ListValues>): ParameterError[] => {
   const { cursor, limit, wallet, chainId } = values;
-  if (cursor === null || cursor === undefined) return [];
-  if (limit === null) return [{ parameter: "cursor", message: "needs limit" }];
+  if (cursor === undefined) return [];
+  // Absent, rather than bad, which is said already.
+  if (limit === undefined && "limit" in values) return [{ parameter: "cursor", message: "needs limit" }];
   if (wallet === undefined || chainId === undefined) return [];
   return isCursorOf(cursor, { version, chainId, wallet })
     ? []
@@ -115,60 +140,64 @@ const checkCursor = (version: RegistryVersion, values: Partial<ListValues>): Par
 };
 
 const answerList = async (
+  c: ApiContext,
   source: Source,
-  shortLists: ShortLists,
-  version: RegistryVersion,
-  { wallet, chainId, details, limit, cursor, numbers }: ListValues,
-  exchange: Exchange,
-): Promise<Reply> => {
-  const { database, shards } = source;
+  lists: DelegationLists,
+  { version, wallet, chainId, details, limit, cursor, numbers }: ListValues & { version: RegistryVersion },
+): Promise<Response> => {
+  const { shards } = source;
   const schema = shards.schemaOf(version, chainId);
   const question = { schema, version, chainId, wallet, hasDetails: details };
   const rendering = { version, chainId, wallet, numbers };
 
   // Nearly all lists are short.
-  const short = limit === null ? await shortLists.read(question) : null;
+  const short = limit === undefined ? await lists.readShort(question) : null;
   if (short) {
     const headers = answerHeaders(shards.requireFresh(chainId, short.freshness));
-    return respond(exchange, 200, `[${renderDelegations(short.delegations, rendering)}]`, headers);
+    return respond(c, 200, `[${renderDelegations(short.delegations, rendering)}]`, headers);
   }
 
   // One more than is sent tells whether there are more.
   const size = limit ?? MAX_LIMIT;
-  const page = await readPage(database, question, size + 1, cursor?.position);
-  const headers = answerHeaders(shards.requireFresh(chainId, page.freshness));
+  const page = await lists.readPage(question, size + 1, cursor?.position);
+  const freshness = shards.requireFresh(chainId, page.freshness);
   const isWhole = page.delegations.length <= size;
 
-  if (!isWhole && limit === null) {
+  if (!isWhole && limit === undefined) {
     // A HEAD has nothing to stream.
-    if (exchange.method === "HEAD") return respond(exchange, 200, null, headers);
-    return answerLongList(source, question, rendering, exchange);
+    if (c.req.method === "HEAD") return respond(c, 200, null, answerHeaders(freshness));
+    return answerLongList(c, source, lists, question, rendering);
   }
   const shown = page.delegations.slice(0, size);
   const last = shown.at(-1);
-  const more = last && !isWhole ? `<${nextPage(exchange.url, encodeCursor(last, question))}>; rel="next"` : null;
-  const link = more === null ? "" : headerLines({ Link: more });
-  return respond(exchange, 200, `[${renderDelegations(shown, rendering)}]`, `${headers}${link}`);
+  const headers: Record<string, string> = answerHeaders(freshness);
+  if (last && !isWhole) headers.Link = `<${nextPage(c.req.url, encodeCursor(last, question))}>; rel="next"`;
+  return respond(c, 200, `[${renderDelegations(shown, rendering)}]`, headers);
 };
 
 /** A list that is too long to be read at once. Its own statement says at which block it is true. */
 const answerLongList = async (
-  { database, shards, log }: Source,
+  c: ApiContext,
+  { shards, log }: Source,
+  lists: DelegationLists,
   question: ListQuestion,
   rendering: Rendering,
-  exchange: Exchange,
-): Promise<Reply> => {
-  const list = await openList(database, question);
+): Promise<Response> => {
+  const list = await lists.open(question);
   try {
     const headers = answerHeaders(shards.requireFresh(question.chainId, list.freshness));
-    const { outgoing } = exchange;
+    const { outgoing } = c.env;
     // Of whoever has left by now, nothing would ever say that the list is not needed any more.
     if (outgoing.destroyed) {
       await list.close();
-      return respond(exchange, 200, null, headers);
+      return respond(c, 200, null, headers);
     }
-    const stream = streamList(list, rendering, (reason) => log.warn({ err: reason }, "A long list broke off"));
-    return respond(exchange, 200, stream, headers);
+    const breakOff = (reason: unknown) => {
+      log.warn({ err: reason }, "A long list broke off");
+      // The connection with it: half a list is no valid JSON, and nobody takes it for the whole.
+      outgoing.destroy();
+    };
+    return respond(c, 200, streamList(list, rendering, breakOff), headers);
   } catch (error) {
     await list.close();
     throw error;
@@ -177,7 +206,7 @@ const answerLongList = async (
 
 /** The same request with another cursor, without the host, which a proxy may know better. */
 const nextPage = (requestUrl: string, cursor: string): string => {
-  const { pathname, searchParams } = new URL(requestUrl, "http://localhost");
+  const { pathname, searchParams } = new URL(requestUrl);
   searchParams.set("cursor", cursor);
   return `${pathname}?${searchParams}`;
 };

@@ -1,11 +1,14 @@
+import { hash } from "node:crypto";
 import { brotliCompressSync, constants, gzipSync } from "node:zlib";
+import { accepts } from "hono/accepts";
+import { etag, RETAINED_304_HEADERS } from "hono/etag";
 import type { Asset, Assets } from "../../web/build.ts";
 import type { PageName, PageOf } from "../../web/pages.ts";
 import { ASSETS_PATH, renderShell } from "../../web/shell.ts";
-import { etagOf, hasAlready } from "../etag.ts";
-import { type Exchange, type Handler, type Reply, respond } from "../exchange.ts";
+import type { ApiApp, ApiContext } from "../context.ts";
 import { Problem } from "../problem.ts";
-import type { Routes } from "./routes.ts";
+import { respond } from "../respond.ts";
+import { addRoute } from "./add-operation.ts";
 
 const SECURITY = {
   // Nothing is loaded from anywhere else, nobody else's script runs here, and nothing that stands in a page does.
@@ -24,6 +27,9 @@ const TYPES: Record<string, string> = {
   svg: "image/svg+xml",
 };
 
+/** Those that also go with the answer that nothing has changed. */
+const RETAINED = [...RETAINED_304_HEADERS, ...Object.keys(SECURITY), "Access-Control-Allow-Origin", "X-Request-Id"];
+
 /**
  * The pages for people, and what they load. They do not count against the rate limit: all of it is in memory, no
  * database is asked, and an answer costs no more than a refusal would. What pages ask of /registry counts.
@@ -32,16 +38,17 @@ const TYPES: Record<string, string> = {
  * @param contents - what stands in a page before its script runs
  */
 export const addPages = (
-  routes: Routes,
+  app: ApiApp,
   assets: Assets,
   pages: readonly PageOf[],
   contents: Partial<Record<PageName, string>>,
 ): void => {
+  const unchanged = etag({ retainedHeaders: RETAINED });
   for (const { name, path } of pages) {
     const html = Buffer.from(
       renderShell(assets, pages, name, contents[name] ?? '<main id="content" tabindex="-1"></main>'),
     );
-    routes.get(path, answerWith(compress(html), "text/html; charset=utf-8", REVALIDATED));
+    addRoute(app, path, unchanged, answerWith(compress(html), "text/html; charset=utf-8", REVALIDATED));
   }
   const files = new Map(
     [...assets.files].map(([name, asset]) => [
@@ -49,10 +56,10 @@ export const addPages = (
       answerWith(asset, TYPES[name.slice(name.lastIndexOf(".") + 1)] ?? "application/octet-stream", IMMUTABLE),
     ]),
   );
-  routes.get(`${ASSETS_PATH}/{file}`, (exchange) => {
-    const file = files.get(exchange.varying);
+  addRoute(app, `${ASSETS_PATH}/:file`, unchanged, (c) => {
+    const file = files.get(c.req.param("file") ?? "");
     if (!file) throw new Problem("not-found", "There is no such file. A page that asks for it is of another version.");
-    return file(exchange);
+    return file(c);
   });
 };
 
@@ -63,33 +70,36 @@ const compress = (content: Buffer): Asset => ({
   gzip: gzipSync(content),
 });
 
-/** Answers with the smallest form of a content that a browser takes, or that it has it already. */
-const answerWith = (asset: Asset, type: string, caching: string): Handler => {
-  const form = (body: Buffer, encoding: string) => {
-    const etag = etagOf(asset.content, encoding);
-    const headers = { ...SECURITY, "Cache-Control": caching, Vary: "Accept-Encoding", ETag: etag };
-    return {
-      body,
-      etag,
-      known: headers,
-      headers: { ...headers, "Content-Type": type, ...(encoding !== "plain" && { "Content-Encoding": encoding }) },
-    };
-  };
-  const forms = { br: form(asset.brotli, "br"), gzip: form(asset.gzip, "gzip"), plain: form(asset.content, "plain") };
-
-  return (exchange: Exchange): Reply => {
-    const { incoming } = exchange;
-    const { body, etag, known, headers } = forms[chooseEncoding(String(incoming.headers["accept-encoding"] ?? ""))];
-    return hasAlready(incoming, etag) ? respond(exchange, 304, null, known) : respond(exchange, 200, body, headers);
-  };
+/** The smallest first, whichever the browser names first. */
+const ENCODINGS: Parameters<typeof accepts>[1] = {
+  header: "Accept-Encoding",
+  supports: ["br", "gzip"],
+  default: "identity",
+  match: (accepted, { supports, default: plain }) =>
+    supports.find((encoding) => accepted.some(({ type, q }) => type === encoding && q > 0)) ?? plain,
 };
 
-/** Names an encoding that is taken. What browsers send has no weights but for zero, which refuses one. */
-const taking = (name: string) => new RegExp(`(?:^|[,\\s])${name}\\s*(?:,|$|;\\s*q=(?!0(?:\\.0*)?\\s*(?:,|$)))`);
-const TAKES_BROTLI = taking("br");
-const TAKES_GZIP = taking("gzip");
-
-const chooseEncoding = (accepted: string): "br" | "gzip" | "plain" => {
-  if (TAKES_BROTLI.test(accepted)) return "br";
-  return TAKES_GZIP.test(accepted) ? "gzip" : "plain";
+/** Answers with the smallest form of a content that a browser takes. */
+const answerWith = (asset: Asset, type: string, caching: string) => {
+  const tag = hash("sha256", asset.content, "base64url").slice(0, 22);
+  const form = (body: Buffer, encoding: string) => ({
+    body: body as Buffer<ArrayBuffer>,
+    headers: {
+      ...SECURITY,
+      "Cache-Control": caching,
+      Vary: "Accept-Encoding",
+      ETag: `"${tag}-${encoding}"`,
+      "Content-Type": type,
+      ...(encoding !== "identity" && { "Content-Encoding": encoding }),
+    },
+  });
+  const forms = {
+    br: form(asset.brotli, "br"),
+    gzip: form(asset.gzip, "gzip"),
+    identity: form(asset.content, "identity"),
+  };
+  return (c: ApiContext): Response => {
+    const { body, headers } = forms[accepts(c, ENCODINGS) as keyof typeof forms];
+    return respond(c, 200, body, headers);
+  };
 };

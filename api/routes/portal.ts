@@ -1,7 +1,8 @@
 import { randomBytes } from "node:crypto";
+import { z } from "@hono/zod-openapi";
 import { networkName } from "../../registry/networks.ts";
+import type { ApiApp, ApiContext, ApiMiddleware } from "../context.ts";
 import type { Database } from "../database.ts";
-import { type Exchange, type Reply, respond } from "../exchange.ts";
 import { generateKey, hashKey, prefixOf } from "../keys/api-key.ts";
 import type { KeyDirectory } from "../keys/key-directory.ts";
 import { accountOf, ownerOf } from "../portal/account.ts";
@@ -11,12 +12,11 @@ import { refused } from "../portal/refused.ts";
 import { readSignInMessage, SIGN_IN_MS, type Site, writeSignInMessage } from "../portal/sign-in-message.ts";
 import { findSite, requireSameOrigin, requireSite } from "../portal/site.ts";
 import type { VerifySignature } from "../portal/verify-signature.ts";
-import { Problem } from "../problem.ts";
+import { methodNotAllowed, Problem } from "../problem.ts";
 import { insertOwnedKey, listOwnedKeys, type OwnedKey, revokeOwnedKey } from "../queries/owned-keys.ts";
 import { deleteSession, findSession, insertSession, type Session } from "../queries/sessions.ts";
 import { insertSignIn, takeSignIn } from "../queries/sign-ins.ts";
-import { z } from "../zod.ts";
-import type { Routes } from "./routes.ts";
+import { respond, respondJson } from "../respond.ts";
 
 /** What the developer page is made of. */
 export type Portal = {
@@ -55,91 +55,92 @@ const NewKey = z.object({
 });
 
 /** What the developer page asks: who is signed in, and that wallet's keys. */
-export const addPortal = (routes: Routes, { database, keys, verify, publicUrl, keysPerWallet }: Portal): void => {
-  const siteOf = ({ incoming }: Exchange) => {
-    const site = requireSite(findSite(incoming, publicUrl));
-    requireSameOrigin(incoming, site);
+export const addPortal = (
+  app: ApiApp,
+  { database, keys, verify, publicUrl, keysPerWallet }: Portal,
+  admitted: ApiMiddleware,
+): void => {
+  const siteOf = (c: ApiContext) => {
+    const site = requireSite(findSite(c, publicUrl));
+    requireSameOrigin(c, site);
     return site;
   };
-  const sessionOf = async (exchange: Exchange, site: Site): Promise<Session | null> => {
-    const token = readCookie(exchange.incoming, "session", site);
+  const sessionOf = async (c: ApiContext, site: Site): Promise<Session | null> => {
+    const token = readCookie(c, "session", site);
     return token === null ? null : findSession(database, token);
   };
-  const requireOwner = async (exchange: Exchange): Promise<string> => {
-    const session = await sessionOf(exchange, siteOf(exchange));
+  const requireOwner = async (c: ApiContext): Promise<string> => {
+    const session = await sessionOf(c, siteOf(c));
     if (session) return session.owner;
     throw new Problem("not-signed-in", "Nobody is signed in, or no longer. Sign in once more.");
   };
 
-  routes.addPrivate("/developers/api/challenge", {
-    POST: async (exchange) => {
-      const site = siteOf(exchange);
-      const { address, chainId } = await readJson(exchange.incoming, Challenge);
-      const nonce = randomBytes(16).toString("hex");
-      const seconds = SIGN_IN_MS / 1000;
-      const { header, stored: browser } = createCookie("sign-in", site, seconds);
-      await insertSignIn(database, { nonce, browser, wallet: address.toLowerCase(), chainId, seconds });
-      const message = writeSignInMessage(site, { address, chainId, nonce }, new Date());
-      return respondJson(exchange, 200, { message }, { "Set-Cookie": header });
-    },
+  app.all("/developers/api/challenge", privately("POST"), admitted);
+  app.post("/developers/api/challenge", async (c) => {
+    const site = siteOf(c);
+    const { address, chainId } = await readJson(c, Challenge);
+    const nonce = randomBytes(16).toString("hex");
+    const seconds = SIGN_IN_MS / 1000;
+    const browser = createCookie(c, "sign-in", site, seconds);
+    await insertSignIn(database, { nonce, browser, wallet: address.toLowerCase(), chainId, seconds });
+    const message = writeSignInMessage(site, { address, chainId, nonce }, new Date());
+    return respondJson(c, { message });
   });
 
-  routes.addPrivate("/developers/api/session", {
-    /** Answers whoever asks, as a page asks before it knows: that nobody is signed in is no error. */
-    GET: async (exchange) => {
-      const site = findSite(exchange.incoming, publicUrl);
-      if (site) requireSameOrigin(exchange.incoming, site);
-      const session = site && (await sessionOf(exchange, site));
-      return respondJson(exchange, 200, {
-        origin: site?.origin ?? null,
-        session: session && sessionJson(session),
-      });
-    },
-
-    POST: async (exchange) => {
-      const site = siteOf(exchange);
-      const { message, signature } = await readJson(exchange.incoming, SignIn);
-      const reading = readSignInMessage(message, site, new Date());
-      if ("refusal" in reading) throw refused(reading.refusal);
-      const { address, chainId, nonce } = reading.request;
-      const browser = readCookie(exchange.incoming, "sign-in", site);
-      // Whatever comes of it, the same message signs in nobody again.
-      const begun = browser && (await takeSignIn(database, { nonce, browser }));
-      if (!begun)
-        throw refused("This sign-in is over, was used already, or was begun in another browser. Start again.");
-      if (begun.wallet !== address.toLowerCase() || begun.chainId !== chainId) {
-        throw refused("The message is not for the wallet and network that this sign-in was begun with.");
-      }
-      const owner = ownerOf(await verify({ message, signature, address, chainId }));
-      const { header, stored: token } = createCookie("session", site, SESSION_SECONDS);
-      const before = readCookie(exchange.incoming, "session", site);
-      const expiresAt = await insertSession(database, { token, before, owner, seconds: SESSION_SECONDS });
-      const session = sessionJson({ owner, expiresAt });
-      return respondJson(exchange, 200, { origin: site.origin, session }, { "Set-Cookie": header });
-    },
-
-    DELETE: async (exchange) => {
-      const site = siteOf(exchange);
-      const token = readCookie(exchange.incoming, "session", site);
-      if (token !== null) await deleteSession(database, token);
-      return respond(exchange, 204, null, { "Set-Cookie": removeCookie("session", site) });
-    },
+  app.all("/developers/api/session", privately("GET", "POST", "DELETE"), admitted);
+  /** Answers whoever asks, as a page asks before it knows: that nobody is signed in is no error. */
+  app.get("/developers/api/session", async (c) => {
+    const site = findSite(c, publicUrl);
+    if (site) requireSameOrigin(c, site);
+    const session = site && (await sessionOf(c, site));
+    return respondJson(c, {
+      origin: site?.origin ?? null,
+      session: session && sessionJson(session),
+    });
   });
 
-  routes.addPrivate("/developers/api/keys", {
-    GET: async (exchange) => {
-      const owner = await requireOwner(exchange);
-      const owned = await listOwnedKeys(database, { owner, days: USAGE_DAYS });
-      return respondJson(exchange, 200, { keysPerWallet, usageDays: USAGE_DAYS, keys: owned.map(keyJson) });
-    },
+  app.post("/developers/api/session", async (c) => {
+    const site = siteOf(c);
+    const { message, signature } = await readJson(c, SignIn);
+    const reading = readSignInMessage(message, site, new Date());
+    if ("refusal" in reading) throw refused(reading.refusal);
+    const { address, chainId, nonce } = reading.request;
+    const browser = readCookie(c, "sign-in", site);
+    // Whatever comes of it, the same message signs in nobody again.
+    const begun = browser && (await takeSignIn(database, { nonce, browser }));
+    if (!begun) throw refused("This sign-in is over, was used already, or was begun in another browser. Start again.");
+    if (begun.wallet !== address.toLowerCase() || begun.chainId !== chainId) {
+      throw refused("The message is not for the wallet and network that this sign-in was begun with.");
+    }
+    const owner = ownerOf(await verify({ message, signature, address, chainId }));
+    const before = readCookie(c, "session", site);
+    const token = createCookie(c, "session", site, SESSION_SECONDS);
+    const expiresAt = await insertSession(database, { token, before, owner, seconds: SESSION_SECONDS });
+    const session = sessionJson({ owner, expiresAt });
+    return respondJson(c, { origin: site.origin, session });
+  });
 
-    POST: async (exchange) => {
-      const owner = await requireOwner(exchange);
-      const { name } = await readJson(exchange.incoming, NewKey);
-      const key = await makeKey(owner, name);
-      const [made] = await listOwnedKeys(database, { owner, days: USAGE_DAYS, prefix: prefixOf(key) });
-      return respondJson(exchange, 201, { key, ...(made && keyJson(made)) });
-    },
+  app.delete("/developers/api/session", async (c) => {
+    const site = siteOf(c);
+    const token = readCookie(c, "session", site);
+    if (token !== null) await deleteSession(database, token);
+    removeCookie(c, "session", site);
+    return respond(c, 204, null);
+  });
+
+  app.all("/developers/api/keys", privately("GET", "POST"), admitted);
+  app.get("/developers/api/keys", async (c) => {
+    const owner = await requireOwner(c);
+    const owned = await listOwnedKeys(database, { owner, days: USAGE_DAYS });
+    return respondJson(c, { keysPerWallet, usageDays: USAGE_DAYS, keys: owned.map(keyJson) });
+  });
+
+  app.post("/developers/api/keys", async (c) => {
+    const owner = await requireOwner(c);
+    const { name } = await readJson(c, NewKey);
+    const key = await makeKey(owner, name);
+    const [made] = await listOwnedKeys(database, { owner, days: USAGE_DAYS, prefix: prefixOf(key) });
+    return respondJson(c, { key, ...(made && keyJson(made)) }, {}, 201);
   });
 
   const makeKey = async (owner: string, name: string): Promise<string> => {
@@ -157,15 +158,14 @@ export const addPortal = (routes: Routes, { database, keys, verify, publicUrl, k
     }
   };
 
-  routes.addPrivate("/developers/api/keys/{prefix}", {
-    DELETE: async (exchange) => {
-      const owner = await requireOwner(exchange);
-      const hash = await revokeOwnedKey(database, { owner, prefix: exchange.varying });
-      // The same for a key of somebody else: nobody learns which there are.
-      if (hash === null) throw new Problem("not-found", "This wallet has no such key.");
-      keys.forget(hash);
-      return respond(exchange, 204, null);
-    },
+  app.all("/developers/api/keys/:prefix", privately("DELETE"), admitted);
+  app.delete("/developers/api/keys/:prefix", async (c) => {
+    const owner = await requireOwner(c);
+    const hash = await revokeOwnedKey(database, { owner, prefix: c.req.param("prefix") });
+    // The same for a key of somebody else: nobody learns which there are.
+    if (hash === null) throw new Problem("not-found", "This wallet has no such key.");
+    keys.forget(hash);
+    return respond(c, 204, null);
   });
 };
 
@@ -180,9 +180,15 @@ const keyJson = ({ name, prefix, createdAt, revokedAt, lastUsedAt, requests, day
   createdAt: createdAt.toISOString(),
   revokedAt: revokedAt?.toISOString() ?? null,
   lastUsedAt: lastUsedAt?.toISOString() ?? null,
-  requests,
+  requests: Number(requests),
   days,
 });
 
-const respondJson = (exchange: Exchange, status: number, content: unknown, headers = {}): Reply =>
-  respond(exchange, status, JSON.stringify(content), { "Content-Type": "application/json", ...headers });
+/** Answers our own pages alone. A browser that asks for another origin whether it may is refused like any method. */
+const privately =
+  (...methods: string[]): ApiMiddleware =>
+  async (c, next) => {
+    c.set("isPrivate", true);
+    if (!methods.includes(c.req.method)) throw methodNotAllowed(methods);
+    await next();
+  };

@@ -1,8 +1,10 @@
-import type { RouteConfig } from "@asteasolutions/zod-to-openapi";
+import { type RouteConfig, z } from "@hono/zod-openapi";
 import { notIndexed, Problem, problemDocument } from "../problem.ts";
-import { z } from "../zod.ts";
 
 // How the OpenAPI document describes what comes back.
+
+/** With or without an API key, which openapi.ts describes. */
+export const OPTIONAL_KEY: NonNullable<RouteConfig["security"]> = [{}, { apiKey: [] }];
 
 const header = (description: string, type: "integer" | "string" = "integer") => ({
   description,

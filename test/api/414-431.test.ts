@@ -128,6 +128,8 @@ describe("what is not HTTP gets a problem document, in HTTP", () => {
     ["a URL of another protocol", get(`ftp://api.example${PATH}`)],
     ["a URL that is none", get("http://[/")],
     ["no Host", get(PATH, [])],
+    ["two Hosts", get(PATH, ["Host: api.example", "Host: other.example"])],
+    ["the same Host twice", get(PATH, ["Host: api.example", "host: api.example"])],
   ])("%s: 400", async ([, bytes]) => {
     expectProblem(await send(bytes), UNREADABLE);
   });

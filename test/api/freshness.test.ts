@@ -1,5 +1,7 @@
+import { pino } from "pino";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { blocksOf } from "../../api/queries/read-shards.ts";
+import { Database } from "../../api/database.ts";
+import { blocksStatement } from "../../api/queries/read-shards.ts";
 import { type Api, CHECK, FRESH_FOR_A_DAY, FRIEND, GUEST, HOT, launchApi, VAULT } from "../support/api.ts";
 import { servedSchema } from "../support/index-copy.ts";
 import { createPopularDatabase } from "../support/million.ts";
@@ -9,6 +11,8 @@ import { connect, until } from "../support/setup.ts";
 
 const VIEWS = ["delegation_v2", "indexed_block"];
 const GATE = 1;
+/** Looks at the shards. */
+const LOOK = blocksStatement(new Database("", pino({ enabled: false })), "registry").text;
 
 let popular: Awaited<ReturnType<typeof createPopularDatabase>>;
 let schema: string;
@@ -46,7 +50,7 @@ const readWaiting = async () => {
   const { rows } = await popular.client.query(
     `select query from pg_stat_activity
      where application_name = 'api' and datname = current_database() and wait_event = 'advisory' and query <> $1`,
-    [blocksOf("registry").text],
+    [LOOK],
   );
   return rows;
 };
@@ -59,7 +63,7 @@ const ask = async (path: string) => {
 
 const ANY = ".";
 /** The page that a long list starts with, and not the cursor that it is sent from. */
-const FIRST_PAGE = "^\\s*with list";
+const FIRST_PAGE = "^\\(select";
 
 // Where Postgres gets no processor for a second, what waits is refused with a 503.
 test.for<[what: string, path: () => string, delegate: () => string, statements: string]>([

@@ -291,6 +291,8 @@ const complain = ({ method, kind }: Request, { status, headers, body }: Answer):
     return Array.isArray(JSON.parse(body)) === body.startsWith("[") ? null : "its list is none";
   }
   if (kind) return "a good question is not answered";
+  // A page that the client says it has.
+  if (status === 304 && body === "" && headers.etag) return null;
   if (!REFUSALS.includes(status)) return "its status is not documented";
   if (headers["content-type"] !== "application/problem+json") return "it is not a problem document";
   if (status === 405 && headers.allow !== "GET, HEAD, OPTIONS") return "it does not say what is allowed";

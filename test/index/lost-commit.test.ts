@@ -33,7 +33,7 @@ test.each<LostAt>(["commit", "reply"])(
     await subject.expectSameAnswers(databaseUrl, "registry", [1, 3]);
 
     lossy.breakNextCommit(lostAt);
-    await subject.mineRandomBlocks(1);
+    await subject.mineRandomBlocks(4);
     await untilIndexed(database, subject.local, { seconds: 120 });
     expect(lossy.hasBroken()).toBe(true);
     await subject.expectSameAnswers(databaseUrl, "registry", [1, 3]);

@@ -1,14 +1,16 @@
 import { connect } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
+import { fillPlaceholders } from "drizzle-orm";
 import pg from "pg";
+import { pino } from "pino";
 import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
-import { PLANNING } from "../../api/database.ts";
+import { Database, PLANNING, type Statement } from "../../api/database.ts";
 import { checkStatement } from "../../api/queries/check-delegation.ts";
 import { activeStatement } from "../../api/queries/explorer/list-active.ts";
 import { historyStatement } from "../../api/queries/explorer/read-history.ts";
 import { NEWEST } from "../../api/queries/explorer/rows.ts";
 import { listStatement, shortListsStatement } from "../../api/queries/list-delegations.ts";
-import { blocksOf, CHAINS } from "../../api/queries/read-shards.ts";
+import { blocksStatement, chainsOfShards } from "../../api/queries/read-shards.ts";
 import { CHECKS } from "../../registry/check-rule.ts";
 import { type ApiProcess as Api, createSampleDatabase, FRESH_FOR_A_DAY, launchApiProcess } from "../support/api.ts";
 import { servedSchema } from "../support/index-copy.ts";
@@ -29,31 +31,34 @@ afterAll(async () => {
   await million?.client.end();
 });
 
+/** What writes statements, and asks nothing. */
+const writer = new Database("", pino({ enabled: false }));
+
+const QUESTION = { chainId: "1", vault: "'0xa'", delegate: "'0xb'", contract: "'0xc'", tokenId: "1", rights: "'0xd'" };
+const PLACE = { incomingBlock: "-1", incomingLog: "-1", outgoingBlock: "-1", outgoingLog: "-1" };
+const arrays = (values: Record<string, string>) =>
+  Object.fromEntries(Object.entries(values).map(([name, value]) => [name, `array[${value}]`]));
+
+/** Every statement that answers are read with. The values are SQL. */
 const STATEMENTS = (["v1", "v2"] as const).flatMap((version) => [
   ...CHECKS[version].flatMap((check) => [
-    {
-      name: `${version} ${check}, many`,
-      text: checkStatement("registry", version, check, "many"),
-      values: `array[1], array['0xa'], array['0xb'], array['0xc'], array[1], array['0xd']`,
-    },
-    {
-      name: `${version} ${check}, one`,
-      text: checkStatement("registry", version, check, "one"),
-      values: `1, '0xa', '0xb', '0xc', 1, '0xd'`,
-    },
+    { statement: checkStatement(writer, "registry", version, check, "many"), values: arrays(QUESTION) },
+    { statement: checkStatement(writer, "registry", version, check, "one"), values: QUESTION },
   ]),
-  ...[false, true].flatMap((hasDetails) => [
-    ...["100", "null"].map((limit) => ({
-      name: `${version} list`,
-      text: listStatement({ schema: "registry", version, hasDetails }),
-      values: `1, '0xa', -1, -1, -1, -1, ${limit}`,
-    })),
-    {
-      name: `${version} short lists`,
-      text: shortListsStatement({ schema: "registry", version, hasDetails }),
-      values: `array[1, 1], array['0xa', '0xb']`,
-    },
-  ]),
+  ...[false, true].flatMap((hasDetails) => {
+    const kind = { schema: "registry", version, hasDetails };
+    const list = { chainId: "1", wallet: "'0xa'", ...PLACE };
+    return [
+      ...["100", "null"].map((limit) => ({
+        statement: listStatement(writer, kind),
+        values: { ...list, limit, rows: limit },
+      })),
+      {
+        statement: shortListsStatement(writer, kind),
+        values: { chainIds: "array[1, 1]", wallets: "array['0xa', '0xb']" },
+      },
+    ];
+  }),
 ]);
 
 /** A connection that plans as the API's do. */
@@ -61,10 +66,15 @@ const openPlanner = async (connectionString: string) => {
   const client = new pg.Client({ connectionString, options: PLANNING });
   await client.connect();
   onTestFinished(() => client.end());
-  /** @param values - SQL, in parentheses */
-  const explain = async (text: string, values = "", options = "") => {
+  /** @param values - SQL */
+  const explain = async (
+    { text, params }: Pick<Statement<unknown>, "text" | "params">,
+    values: Record<string, string> = {},
+    options = "",
+  ) => {
     await client.query(`prepare asked as ${text}`);
-    const { rows } = await client.query(`explain ${options} execute asked ${values}`);
+    const given = fillPlaceholders(params, values);
+    const { rows } = await client.query(`explain ${options} execute asked ${given.length ? `(${given.join()})` : ""}`);
     await client.query("deallocate asked");
     const plan = rows.map((row) => row["QUERY PLAN"]).join("\n");
     expect(plan, text).not.toContain("Seq Scan");
@@ -79,8 +89,9 @@ test.for([
 ] as const)("every statement of the API finds its rows by an index %s", async ([, prepare]) => {
   const { client, explain } = await openPlanner(million.databaseUrl);
   await client.query(prepare);
-  for (const { name, text, values } of STATEMENTS) {
-    const plan = await explain(text, `(${values})`);
+  for (const { statement, values } of STATEMENTS) {
+    const { name } = statement;
+    const plan = await explain(statement, values);
     expect(plan, name).toMatch(/Index (Only )?Scan using \S+ on delegation_v/);
     // A check goes by the whole key: not by all delegations of a wallet.
     if (!name.includes("list")) expect(plan, name).not.toMatch(/Scan using \S*(log_index)\S* on delegation_v/);
@@ -89,8 +100,9 @@ test.for([
       expect(plan, name).toMatch(new RegExp(`Scan using \\S*_${end}_block_number_log_index\\S* on delegation_v`));
     }
   }
-  await explain(CHAINS.text, "(array['registry'])");
-  await explain(blocksOf("registry").text);
+  const { sql: text, params } = chainsOfShards(writer).getQuery();
+  await explain({ text, params }, { shards: "array['registry']" });
+  await explain(blocksStatement(writer, "registry"));
 });
 
 const median = (numbers: number[]) => numbers.toSorted((a, b) => a - b)[Math.floor(numbers.length / 2)] ?? Number.NaN;
@@ -224,20 +236,26 @@ const createFamousDatabase = async () => {
 
 test("a page of the explorer reads less than 400 blocks for a wallet with 120,000 changes, anywhere in a mass revocation", async () => {
   const { client, explain } = await openPlanner(await createFamousDatabase());
-  const expectFewBlocks = async (text: string, values: string) => {
-    const plan = await explain(text, `(1, '${FAMOUS}', ${values}, 51)`, "(analyze, buffers, timing off, summary off)");
+  const expectFewBlocks = async (statement: Statement<unknown>, place: Record<string, string>) => {
+    const values = { chainId: "1", wallet: `'${FAMOUS}'`, ...place, limit: "51" };
+    const plan = await explain(statement, values, "(analyze, buffers, timing off, summary off)");
     const [, hit = 0, read = 0] = /Buffers: shared(?: hit=(\d+))?(?: read=(\d+))?/.exec(plan) ?? [];
-    expect(Number(hit) + Number(read), values).toBeLessThan(400);
+    expect(Number(hit) + Number(read), JSON.stringify(place)).toBeLessThan(400);
   };
-  const newest = `${NEWEST.blockNumber}, ${NEWEST.logIndex}`;
+  const place = (blockNumber: number | string, ordinal = 0) => ({
+    blockNumber: `${blockNumber}`,
+    logIndex: "0",
+    ordinal: `${ordinal}`,
+  });
+  const newest = place(NEWEST.blockNumber);
   for (const prepare of ["", "analyze"]) {
     await client.query(prepare);
-    for (const place of [`${newest}, 0`, `${CHANGES * 2}, 0, ${CHANGES / 2}`, `${CHANGES / 2}, 0, 0`]) {
-      await expectFewBlocks(historyStatement("registry"), place);
+    for (const from of [newest, place(CHANGES * 2, CHANGES / 2), place(CHANGES / 2)]) {
+      await expectFewBlocks(historyStatement(writer, "registry"), from);
     }
-    for (const place of [newest, `${CHANGES / 2}, 0`]) {
+    for (const from of [newest, place(CHANGES / 2)]) {
       for (const direction of ["in", "out"] as const)
-        await expectFewBlocks(activeStatement("registry", direction), place);
+        await expectFewBlocks(activeStatement(writer, "registry", direction), from);
     }
   }
 });

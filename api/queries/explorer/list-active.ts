@@ -1,53 +1,78 @@
+import { and, desc, eq, ne, sql } from "drizzle-orm";
+import { unionAll } from "drizzle-orm/pg-core";
 import type { Address } from "viem";
 import { FULL_RIGHTS } from "../../../registry/delegation.ts";
 import type { RegistryVersion } from "../../../registry/networks.ts";
-import type { Database } from "../../database.ts";
-import { COLUMNS, type ExplorerRow, type Found, type Place, readFound, whileServed, withBlock } from "./rows.ts";
+import { compile, type Database, statements } from "../../database.ts";
+import { indexTables } from "../../tables.ts";
+import type { FreshnessColumns } from "../freshness.ts";
+import {
+  delegationColumns,
+  type ExplorerRow,
+  FOUND,
+  type Found,
+  type Place,
+  readFound,
+  whileServed,
+  withBlock,
+} from "./rows.ts";
 
 export type Direction = "in" | "out";
 
-/** What both registries are read with: v1 knows full rights only, and no amounts. */
-export const SOURCES = {
-  v1: (schema: string) =>
-    `(select *, 'v1' as registry, '${FULL_RIGHTS}'::text as rights, 0::numeric as amount from "${schema}".delegation_v1)`,
-  v2: (schema: string) => `(select *, 'v2' as registry from "${schema}".delegation_v2)`,
-} as const;
+const value = sql.placeholder;
+const ORDER = sql`block_number desc, log_index desc`;
 
 /** A page of a registry: a walk along an index for lists, from the place on, however many there are. */
-const page = (schema: string, version: RegistryVersion, direction: Direction): string => `
-  (select ${COLUMNS} from ${SOURCES[version](schema)} delegation
-   where chain_id = $1 and block_number >= 0
-     and ${direction === "in" ? "delegate = $2" : "vault = $2 and vault <> delegate"}
-     and (block_number, log_index) < ($3::bigint, $4::int)
-   order by block_number desc, log_index desc
-   limit $5::int)`;
+const pageOf = (database: Database, schema: string, version: RegistryVersion, direction: Direction) => {
+  const { delegationV1, delegationV2 } = indexTables(schema);
+  // Both have all columns of v1, which knows full rights only, and no amounts.
+  const table = version === "v1" ? delegationV1 : (delegationV2 as unknown as typeof delegationV1);
+  const { rights, amount } = version === "v2" ? delegationV2 : { rights: FULL, amount: sql.raw("0::numeric") };
+  const columns = delegationColumns({ ...table, registry: sql.raw(`'${version}'`), rights, amount });
+  const isIn = direction === "in";
+  return database.db
+    .select(columns)
+    .from(table)
+    .where(
+      and(
+        eq(table.chainId, value("chainId")),
+        // The indexes for lists serve only statements that say this: see ponder.schema.ts.
+        sql`${table.blockNumber} >= 0`,
+        eq(isIn ? table.delegate : table.vault, value("wallet")),
+        isIn ? undefined : ne(table.vault, table.delegate),
+        sql`(${table.blockNumber}, ${table.logIndex}) < (${value("blockNumber")}::bigint, ${value("logIndex")}::int)`,
+        whileServed(database, schema),
+      ),
+    )
+    .orderBy(desc(table.blockNumber), desc(table.logIndex))
+    .limit(value("limit"));
+};
 
-const ORDER = "block_number desc, log_index desc";
+const FULL = sql.raw(`'${FULL_RIGHTS}'::text`);
 
-export const activeStatement = (schema: string, direction: Direction): string =>
-  withBlock(schema, {
-    question: "(values ($1::bigint)) as q (chain_id)",
-    rows: `
-      select * from (${page(schema, "v1", direction)} union all ${page(schema, "v2", direction)}) delegation
-      where ${whileServed(schema)}
-      order by ${ORDER}
-      limit $5::int`,
-    others: [],
+export const activeStatement = (database: Database, schema: string, direction: Direction) => {
+  const pages = [pageOf(database, schema, "v1", direction), pageOf(database, schema, "v2", direction)] as const;
+  const query = withBlock(database, schema, {
+    question: sql`(values (${value("chainId")}::bigint)) as q (chain_id)`,
+    found: unionAll(...pages)
+      .orderBy(ORDER)
+      .limit(value("limit")),
+    columns: FOUND,
     order: ORDER,
   });
+  return compile<FreshnessColumns & ExplorerRow>(`${schema} explorer ${direction}`, query);
+};
+
+const statementFor = statements(activeStatement);
 
 /** A wallet's active delegations of both registries in one direction, those made last first. */
 export const listActive = async (
   database: Database,
   question: { schema: string; chainId: number; wallet: Address; direction: Direction },
   limit: number,
-  after: Place,
+  { blockNumber, logIndex }: Place,
 ): Promise<Found<ExplorerRow>> => {
   const { schema, chainId, wallet, direction } = question;
-  const rows = await database.queryList({
-    name: `${schema} explorer ${direction}`,
-    text: activeStatement(schema, direction),
-    values: [chainId, wallet, after.blockNumber, after.logIndex, limit],
-  });
-  return readFound(rows, (_, delegation) => delegation);
+  const statement = statementFor(database, schema, direction);
+  return readFound(await database.read("lists", statement, { chainId, wallet, blockNumber, logIndex, limit }));
 };

@@ -1,40 +1,72 @@
+import { and, desc, eq, sql } from "drizzle-orm";
+import { union } from "drizzle-orm/pg-core";
 import pg from "pg";
 import type { Address } from "viem";
-import type { Database } from "../../database.ts";
+import { compile, type Database, statements } from "../../database.ts";
 import { notIndexed } from "../../problem.ts";
-import { COLUMNS, type ExplorerRow, type Found, type Place, readFound, whileServed, withBlock } from "./rows.ts";
+import { indexTables } from "../../tables.ts";
+import { named } from "../columns.ts";
+import type { FreshnessColumns } from "../freshness.ts";
+import {
+  delegationColumns,
+  type ExplorerRow,
+  FOUND,
+  type Found,
+  type Place,
+  readFound,
+  whileServed,
+  withBlock,
+} from "./rows.ts";
 
 export type ExplorerChange = ExplorerRow & {
-  ordinal: string;
-  kind: "made" | "changed" | "revoked";
+  ordinal: number;
+  active: boolean;
+  wasActive: boolean;
   event: string;
 };
 
 const UNDEFINED_COLUMN = "42703";
 
-const OTHERS = ["ordinal", "active", "was_active", "event"];
+const value = sql.placeholder;
+const ORDER = sql`block_number desc, log_index desc, ordinal desc`;
 
-const ORDER = "block_number desc, log_index desc, ordinal desc";
-
-/** A page of the changes with the wallet at one end: a walk along that end's index, from the place on. */
-const page = (schema: string, end: "vault" | "delegate"): string => `
-  (select ${OTHERS.join(", ")}, ${COLUMNS} from "${schema}".delegation_change
-   where chain_id = $1 and ${end} = $2 and (block_number, log_index, ordinal) < ($3::bigint, $4::int, $5::int)
-   order by ${ORDER}
-   limit $6::int)`;
-
-/** What a wallet did to itself is at both ends, and told once: "union" leaves out what is there already. */
-export const historyStatement = (schema: string): string =>
-  withBlock(schema, {
-    question: "(values ($1::bigint)) as q (chain_id)",
-    rows: `
-      select * from (${page(schema, "vault")} union ${page(schema, "delegate")}) change
-      where ${whileServed(schema)}
-      order by ${ORDER}
-      limit $6::int`,
-    others: OTHERS,
+export const historyStatement = (database: Database, schema: string) => {
+  const { delegationChange: change } = indexTables(schema);
+  const { ordinal, active, wasActive, event } = change;
+  const columns = { ...delegationColumns(change), ...named({ ordinal, active, was_active: wasActive, event }) };
+  /** A page of the changes with the wallet at one end: a walk along that end's index, from the place on. */
+  const pageOf = (end: "vault" | "delegate") =>
+    database.db
+      .select(columns)
+      .from(change)
+      .where(
+        and(
+          eq(change.chainId, value("chainId")),
+          eq(change[end], value("wallet")),
+          sql`(${change.blockNumber}, ${change.logIndex}, ${change.ordinal})
+            < (${value("blockNumber")}::bigint, ${value("logIndex")}::int, ${value("ordinal")}::int)`,
+          whileServed(database, schema),
+        ),
+      )
+      .orderBy(desc(change.blockNumber), desc(change.logIndex), desc(change.ordinal))
+      .limit(value("limit"));
+  const query = withBlock(database, schema, {
+    question: sql`(values (${value("chainId")}::bigint)) as q (chain_id)`,
+    // What a wallet did to itself is at both ends, and told once: "union" leaves out what is there already.
+    found: union(pageOf("vault"), pageOf("delegate")).orderBy(ORDER).limit(value("limit")),
+    columns: {
+      ...FOUND,
+      ordinal: sql`found.ordinal`,
+      active: sql`found.active`,
+      wasActive: sql`found.was_active`,
+      event: sql`found.event`,
+    },
     order: ORDER,
   });
+  return compile<FreshnessColumns & ExplorerChange>(`${schema} explorer history`, query);
+};
+
+const statementFor = statements(historyStatement);
 
 /** Every change of delegations from or to a wallet, in both registries, newest first. */
 export const readHistory = async (
@@ -43,22 +75,10 @@ export const readHistory = async (
   limit: number,
   after: Place,
 ): Promise<Found<ExplorerChange>> => {
-  const rows = await database
-    .queryList({
-      name: `${schema} explorer history`,
-      text: historyStatement(schema),
-      values: [chainId, wallet, after.blockNumber, after.logIndex, after.ordinal, limit],
-    })
-    .catch((error) => {
-      if (!(error instanceof pg.DatabaseError) || error.code !== UNDEFINED_COLUMN) throw error;
-      throw notIndexed(
-        "The index that is served was made by an older version, and does not tell: a new one is needed.",
-      );
-    });
-  return readFound(rows, ([ordinal, active, wasActive, event], delegation) => ({
-    ...delegation,
-    ordinal: String(ordinal),
-    kind: active !== "t" ? "revoked" : wasActive === "t" ? "changed" : "made",
-    event: String(event),
-  }));
+  const values = { chainId, wallet, ...after, limit };
+  const rows = await database.read("lists", statementFor(database, schema), values).catch((error) => {
+    if (!(error instanceof pg.DatabaseError) || error.code !== UNDEFINED_COLUMN) throw error;
+    throw notIndexed("The index that is served was made by an older version, and does not tell: a new one is needed.");
+  });
+  return readFound(rows);
 };

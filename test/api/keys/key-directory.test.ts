@@ -2,7 +2,7 @@ import pg from "pg";
 import { pino } from "pino";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import { BatchLoad } from "../../../api/batch.ts";
-import { Database } from "../../../api/database.ts";
+import { Database, type Statement } from "../../../api/database.ts";
 import { generateKey, hashKey } from "../../../api/keys/api-key.ts";
 import { KeyDirectory } from "../../../api/keys/key-directory.ts";
 import { migrate } from "../../../api/migrate.ts";
@@ -30,10 +30,10 @@ class WatchedDatabase extends Database {
   /** Runs between a lookup and its answer. */
   meanwhile: () => Promise<void> = async () => {};
 
-  override async query(query: Parameters<Database["query"]>[0]) {
+  override async read<Row>(...[pool, statement, values]: Parameters<Database["read"]>): Promise<Row[]> {
     this.statements++;
-    for (const hash of query.values[0] as string[]) this.#lookups.set(hash, (this.#lookups.get(hash) ?? 0) + 1);
-    const rows = await super.query(query);
+    for (const hash of values.hashes as string[]) this.#lookups.set(hash, (this.#lookups.get(hash) ?? 0) + 1);
+    const rows = await super.read(pool, statement as Statement<Row>, values);
     await this.meanwhile();
     return rows;
   }

@@ -11,8 +11,8 @@ import { connect, createDatabase } from "../../support/setup.ts";
 class LossyDatabase extends Database {
   losesAnswers = false;
 
-  override async query(query: Parameters<Database["query"]>[0]) {
-    const rows = await super.query(query);
+  override async run<Result>(execute: () => Promise<Result>) {
+    const rows = await super.run(execute);
     if (this.losesAnswers) throw new Problem("database-unavailable", "The answer was lost.");
     return rows;
   }

@@ -60,7 +60,7 @@ test("a wallet signs in with one signature, and out again", async () => {
     json: { session: { address: wallet.address, network: null } },
   });
   const [cookie = ""] = headers["set-cookie"] ?? [];
-  expect(cookie).toMatch(/^delegations-session=[\w-]{43}; Path=\/; Max-Age=43200; HttpOnly; SameSite=Strict$/);
+  expect(cookie).toMatch(/^delegations-session=[\w-]{43}; Max-Age=43200; Path=\/; HttpOnly; SameSite=Strict$/);
   expect(await readSession(visitor)).toMatchObject({ address: wallet.address });
 
   const [, token = ""] = /=([\w-]{43});/.exec(cookie) ?? [];
@@ -307,7 +307,7 @@ describe("the site that a sign-in is for", () => {
     expect(message).toContain("URI: https://api.example/developers");
     const answer = await visitor.finish(message, await wallet.signMessage({ message }), headers);
     expect(answer.headers["set-cookie"]).toEqual([
-      expect.stringMatching(/^__Host-session=[\w-]{43}; Path=\/; Max-Age=43200; HttpOnly; SameSite=Strict; Secure$/),
+      expect.stringMatching(/^__Host-session=[\w-]{43}; Max-Age=43200; Path=\/; HttpOnly; Secure; SameSite=Strict$/),
     ]);
     expect(await readSession(visitor)).toMatchObject({ address: wallet.address });
     const elsewhere = await visitor.send("session", { method: "DELETE", headers: { Origin: secure.url } });

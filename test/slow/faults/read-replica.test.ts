@@ -5,7 +5,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import pg from "pg";
 import { pino } from "pino";
 import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
-import { Database } from "../../../api/database.ts";
+import { Database, type Statement } from "../../../api/database.ts";
 import { generateKey } from "../../../api/keys/api-key.ts";
 import { type Api, CHECK, FRESH_FOR_A_DAY, indexSamples, startApi, VAULT } from "../../support/api.ts";
 import { runExport } from "../../support/export.ts";
@@ -154,8 +154,12 @@ test("a replica serves long lists and exports, and statements that conflict with
   const replica = new Database(replicaUrl, pino({ enabled: false }));
   onTestFinished(() => replica.close());
   const lock = () => primary.query(`begin; lock table ${table} in access exclusive mode; commit`);
-  const slow = "select count(pg_sleep(0.4)) from (select from registry.delegation_v2 limit 1) one";
-  const slowly = () => replica.query({ name: "slow", text: slow, values: [] });
+  const slow: Statement<{ count: string }> = {
+    name: "slow",
+    text: "select count(pg_sleep(0.4)) from (select from registry.delegation_v2 limit 1) one",
+    params: [],
+  };
+  const slowly = () => replica.read("checks", slow, {});
   const watch = await connect(replicaUrl);
   const conflicts = async () => {
     const { rows } = await watch.query(
@@ -167,13 +171,13 @@ test("a replica serves long lists and exports, and statements that conflict with
   const once = slowly();
   await sleep(150);
   await lock();
-  expect(await once).toEqual([["1"]]);
+  expect(await once).toEqual([{ count: "1" }]);
 
-  const opening = replica.openCursor(slow, []);
+  const opening = replica.openCursor(slow, {});
   await sleep(150);
   await lock();
-  const { first, cursor } = await opening;
-  expect(first).toEqual(["1"]);
+  const cursor = await opening;
+  expect(await cursor.fetch(1)).toEqual([{ count: "1" }]);
   await cursor.close();
   expect(replica.pools().find(({ pool }) => pool === "cursors")).toMatchObject({ busy: 0 });
 
@@ -194,7 +198,8 @@ test("a replica serves long lists and exports, and statements that conflict with
   const askAgainAndAgain = async () => {
     for (; !isOver; await sleep(1)) {
       const text = "select count(*) from (select from registry.delegation_v2 limit 1) one";
-      told.add(await asked.query({ name: "any", text, values: [] }).then(String, (error) => error.message));
+      const counted = asked.read<{ count: string }>("checks", { name: "any", text, params: [] }, {});
+      told.add(await counted.then(([row]) => String(row?.count)).catch((error) => error.message));
     }
   };
   const asking = Promise.all(Array.from({ length: 12 }, askAgainAndAgain));

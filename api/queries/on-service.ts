@@ -1,5 +1,4 @@
 import pg from "pg";
-import type { Database } from "../database.ts";
 import { Problem } from "../problem.ts";
 
 const NO_PRIVILEGE = "42501";
@@ -9,12 +8,9 @@ export const isMissing = (error: unknown): boolean =>
   (error instanceof Problem && error.problem === "not-indexed") ||
   (error instanceof pg.DatabaseError && error.code === NO_PRIVILEGE);
 
-/** Runs a statement on tables of the schema "service", which may have to be made first. */
-export const runOnService = (
-  database: Database,
-  query: { name: string; text: string; values: unknown[] },
-): Promise<(readonly unknown[])[]> =>
-  database.query(query).catch((error) => {
+/** What a statement on tables of the schema "service" gives: they may have to be made first. */
+export const onService = <Result>(result: Promise<Result>): Promise<Result> =>
+  result.catch((error) => {
     if (!isMissing(error)) throw error;
     throw new Problem("database-unavailable", "The tables for this page are not there yet. Try again in a moment.", {
       headers: { "Retry-After": "2" },

@@ -1,0 +1,38 @@
+import { readBuild } from "../api/build.ts";
+import { Database, type Statement } from "../api/database.ts";
+import { createLog } from "../api/log.ts";
+import { parseApiSettings } from "../api/settings.ts";
+import { startApi } from "../api/start-api.ts";
+import { runUntilStopped, untilAborted } from "../stack/program.ts";
+import { parseDatabaseUrl } from "../stack/settings.ts";
+
+// The service itself, with all that it does for a request, but for asking the database about a check: what is left is
+// what Hono and our middleware cost.
+
+/** Every check is answered with this. */
+const ANSWER = { value: "true", indexedBlock: "1", indexedBlockTimestamp: "1", finalizedBlock: "1" };
+
+class MemoryDatabase extends Database {
+  override async read<Row>(
+    pool: "checks" | "lists" | "background",
+    statement: Statement<Row>,
+    values: Record<string, unknown>,
+  ): Promise<Row[]> {
+    if (!/ v[12] .*, (one|many)$/.test(statement.name)) return super.read(pool, statement, values);
+    const questions = Array.isArray(values.chainId) ? values.chainId : [values.chainId];
+    return questions.map((_, index) => ({ position: String(index + 1), ...ANSWER })) as Row[];
+  }
+}
+
+await runUntilStopped(async (signal) => {
+  const settings = parseApiSettings(process.env);
+  const api = await startApi({
+    databaseUrl: parseDatabaseUrl(process.env),
+    settings,
+    build: readBuild(process.env),
+    log: createLog(settings.logLevel),
+    createDatabase: (...parameters) => new MemoryDatabase(...parameters),
+  });
+  await untilAborted(signal);
+  await api.stop();
+});
