@@ -9,8 +9,8 @@ import { PAGES } from "../web/pages.ts";
 import type { ApiContext, ApiEnv, ApiMiddleware } from "./context.ts";
 import type { Insights } from "./insights.ts";
 import { type Admission, admit, admitToPortal } from "./middleware/admit.ts";
-import { isHandler, nameOfRoute, observe, UNKNOWN_ROUTE } from "./middleware/observe.ts";
-import { refuseLongUrls, requireHost } from "./middleware/refuse-early.ts";
+import { Observer } from "./middleware/observe.ts";
+import { refuseLongUrls } from "./middleware/refuse-long-urls.ts";
 import { describeService } from "./openapi.ts";
 import { methodNotAllowed, Problem } from "./problem.ts";
 import { renderReference } from "./reference/render-reference.ts";
@@ -35,13 +35,12 @@ export const createApp = (
   assets: Assets,
   portal: Portal | null,
 ) => {
-  const { metrics } = admission;
+  const observer = new Observer(log, admission.metrics);
   const app = new OpenAPIHono<ApiEnv>({ strict: false });
 
   // Every request goes through these, in this order.
   app.use(requestId({ headerName: "", generator: nameRequest }));
-  app.use(observe(log, metrics));
-  app.use(requireHost);
+  app.use(observer.observe);
   if (portal) addPortal(app, portal, admitToPortal(admission));
   app.options("*", withRequestId, preflight);
   const admitted = admit(admission);
@@ -71,8 +70,7 @@ export const createApp = (
     return respondProblem(c, new Problem("internal-error", `Something went wrong here. Its number is ${requestId}.`));
   });
 
-  const routes = app.routes.filter(isHandler).map(({ path }) => nameOfRoute(path));
-  for (const route of new Set([...routes, UNKNOWN_ROUTE])) metrics.addRoute(route);
+  observer.addRoutes(app.routes);
   return { app, document };
 };
 

@@ -1,4 +1,5 @@
-import { createServer, type Server } from "node:http";
+import { createServer, type IncomingMessage, type Server } from "node:http";
+import type { Http2ServerRequest } from "node:http2";
 import type { AddressInfo, Socket } from "node:net";
 import { getRequestListener } from "@hono/node-server";
 import type { ApiApp } from "./context.ts";
@@ -30,19 +31,16 @@ export type RunningServer = {
 
 /** Serves an app over HTTP. */
 export const startServer = async (
-  { fetch }: ApiApp,
+  app: ApiApp,
   host: string,
   port: number,
   onError: (error: Error) => void,
 ): Promise<RunningServer> => {
-  const answer = getRequestListener((request, bindings) => fetch(request, bindings), {
-    hostname: "localhost",
+  const answer = getRequestListener(
+    (request, bindings) => (hasHost(bindings.incoming) ? app.fetch(request, bindings) : unreadable()),
     // The app answers for its own errors: what comes here could not be made a request for it.
-    errorHandler: () => {
-      const { status, headers, body } = problemDocument(notHttp(ANY_ORIGIN));
-      return new Response(body, { status, headers });
-    },
-  });
+    { hostname: "localhost", errorHandler: unreadable },
+  );
   const server = createServer(
     {
       maxHeaderSize: LARGEST_HEADERS,
@@ -151,6 +149,27 @@ const watchConnections = (server: Server) => {
 
 /** What is refused before the app sees it is for any origin to read, too. */
 const ANY_ORIGIN = { "Access-Control-Allow-Origin": "*" };
+
+const unreadable = (): Response => {
+  const { status, headers, body } = problemDocument(notHttp(ANY_ORIGIN));
+  return new Response(body, { status, headers });
+};
+
+const HOST = /^(?:[\w.-]+|\[[\da-f:.]+\])(?::(\d{1,5}))?$/i;
+const HIGHEST_PORT = 65_535;
+
+/** Whether a request says for whom it is, and says so once: if it did twice, a proxy could take it for another one. */
+const hasHost = ({ headers, rawHeaders, httpVersion }: IncomingMessage | Http2ServerRequest): boolean => {
+  // HTTP 1.0 does without a host, as in old health checks.
+  if (headers.host === undefined) return httpVersion === "1.0";
+  const [isHost, port = "0"] = HOST.exec(headers.host) ?? [];
+  if (isHost === undefined || Number(port) > HIGHEST_PORT) return false;
+  let hosts = 0;
+  for (let index = 0; index < rawHeaders.length; index += 2) {
+    if (rawHeaders[index]?.length === 4 && rawHeaders[index]?.toLowerCase() === "host") hosts++;
+  }
+  return hosts === 1;
+};
 
 const whyUnreadable = ({ code }: NodeJS.ErrnoException): Problem => {
   switch (code) {

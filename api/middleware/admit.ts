@@ -7,8 +7,8 @@ import { clientOf, type TrustedProxies } from "../limits/client-address.ts";
 import type { Limiter } from "../limits/limiter.ts";
 import { type Decision, type Limit, WindowFullError } from "../limits/sliding-window.ts";
 import type { Metrics } from "../metrics/metrics.ts";
-import { Problem } from "../problem.ts";
-import { respondProblem } from "../respond.ts";
+import { Problem, problemDocument } from "../problem.ts";
+import { respond } from "../respond.ts";
 
 /** Who may ask how often. */
 export type Admission = {
@@ -24,6 +24,13 @@ export const admit = ({ keys, usage, limiter, trustedProxies, metrics }: Admissi
   const { limit } = limiter;
   const policy = `"default";q=${limit.requests};w=${limit.windowMs / 1000}`;
   const findClient = clientFinder(trustedProxies);
+  /** There are no more of them than a window has seconds. */
+  const refusals = new Map<number, ReturnType<typeof problemDocument>>();
+  const refusal = (seconds: number) => {
+    const document = refusals.get(seconds) ?? problemDocument(tooManyRequests(limit, seconds));
+    refusals.set(seconds, document);
+    return document;
+  };
 
   return async (c, next) => {
     // v1 has no keys: there the header means nothing.
@@ -39,7 +46,8 @@ export const admit = ({ keys, usage, limiter, trustedProxies, metrics }: Admissi
     c.set("rateLimit", { "RateLimit-Policy": policy, RateLimit: `"default";r=${remaining};t=${seconds}` });
     if (!isAdmitted) {
       metrics.requests.refused++;
-      return respondProblem(c, tooManyRequests(limit, seconds));
+      const { status, body, headers } = refusal(seconds);
+      return respond(c, status, body, headers);
     }
     metrics.requests.admitted++;
     // Counted like a request without a key.
