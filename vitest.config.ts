@@ -1,9 +1,32 @@
 import { defineConfig } from "vitest/config";
+import { BaseSequencer, type TestSpecification } from "vitest/node";
 
 const timeouts = { testTimeout: 120_000, hookTimeout: 120_000 };
 
+/** The files that take over 100 s. They start first, so that no worker is left alone with one of them at the end. */
+const LONGEST = [
+  "slow/differential",
+  "slow/faults/postgres-forgets",
+  "slow/crash-recovery",
+  "slow/commands/dev",
+  "slow/browser/explorer",
+  "slow/faults/rpc-node-behind",
+  "slow/faults/read-replica",
+];
+
+class LongestFirst extends BaseSequencer {
+  override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
+    const rank = ({ moduleId }: TestSpecification) => {
+      const place = LONGEST.findIndex((name) => moduleId.endsWith(`test/${name}.test.ts`));
+      return place === -1 ? LONGEST.length : place;
+    };
+    return (await super.sort(files)).toSorted((a, b) => rank(a) - rank(b));
+  }
+}
+
 export default defineConfig({
   test: {
+    sequence: { sequencer: LongestFirst },
     projects: [
       {
         // npm test. The files share their modules: loading the service takes longer than most of them.

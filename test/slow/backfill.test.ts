@@ -1,19 +1,10 @@
 import { expect, test } from "vitest";
-import { CHECK, FRESH_FOR_A_DAY, startApi, VAULT } from "../support/api.ts";
-import { Random } from "../support/random.ts";
-import { startRpcProxy } from "../support/rpc-proxy.ts";
-import { createDatabase, startIndexer, until } from "../support/setup.ts";
-import { Subject } from "../support/subject.ts";
+import { CHECK, VAULT } from "../support/api.ts";
+import { startHeldBackfill } from "../support/held-backfill.ts";
+import { until } from "../support/setup.ts";
 
 test("an indexer that has not finished its backfill: 503 with how far it is, then answers", async () => {
-  const subject = await Subject.create(8453, new Random(3));
-  await subject.mineRandomBlocks(35);
-  const rpc = await startRpcProxy(subject.local.url);
-  let isHeld = true;
-  rpc.intercept = ({ method }) => (isHeld && method === "eth_getLogs" ? { status: 503 } : undefined);
-  const databaseUrl = await createDatabase();
-  await startIndexer({ databaseUrl, chains: [{ chainId: 8453, url: rpc.url }] });
-  const api = await startApi({ databaseUrl, env: FRESH_FOR_A_DAY });
+  const { api, release } = await startHeldBackfill();
   const ask = async (path: string) => {
     const response = await api.get(path);
     return { status: response.status, body: await response.text() };
@@ -26,7 +17,7 @@ test("an indexer that has not finished its backfill: 503 with how far it is, the
   expect(await ask(list)).toEqual({ status: 503, body: expect.stringMatching(/Base\) is still being indexed/) });
   expect((await ask(CHECK)).status, "a network that it does not index").toBe(400);
 
-  isHeld = false;
+  release();
   for (const path of [check, list, "/ready"]) {
     await until(
       `${path} is answered`,

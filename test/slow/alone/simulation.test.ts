@@ -4,7 +4,7 @@ import { runScript } from "../../support/run-script.ts";
 
 /** Seeds 11 and 13 once found answers that named a block from before a restart. */
 const SEEDS = [11, 13];
-const OPS = 500;
+const OPS = 350;
 const REGRESSION_OPS = 100;
 
 const simulate = async (seed: number, ops: number) => {
@@ -17,9 +17,9 @@ test.concurrent("the service answers as the registries do, or not at all, while 
   const tallies = await Promise.all(SEEDS.map((seed) => simulate(seed, OPS)));
   const total = (name: string) => tallies.reduce((sum, count) => sum + count(name), 0);
 
-  expect(total("operations")).toBeGreaterThanOrEqual(1_000);
-  expect(total("reorgs")).toBeGreaterThanOrEqual(20);
-  expect(total("kills")).toBeGreaterThanOrEqual(5);
+  expect(total("operations")).toBeGreaterThanOrEqual(700);
+  expect(total("reorgs")).toBeGreaterThanOrEqual(14);
+  expect(total("kills")).toBeGreaterThanOrEqual(4);
   for (const name of ["Postgres restarts", "re-indexes", "digests compared"]) {
     expect(total(name), name).toBeGreaterThanOrEqual(SEEDS.length);
   }

@@ -24,10 +24,8 @@ import {
   textOf,
   walletPath,
 } from "../../support/browser.ts";
-import { Random } from "../../support/random.ts";
-import { startRpcProxy } from "../../support/rpc-proxy.ts";
-import { connect, createDatabase, startIndexer, until } from "../../support/setup.ts";
-import { Subject } from "../../support/subject.ts";
+import { startHeldBackfill } from "../../support/held-backfill.ts";
+import { connect, until } from "../../support/setup.ts";
 
 const NOBODY = "0x0000000000000000000000000000000000000123";
 
@@ -255,14 +253,7 @@ describeInBrowser("instead of an answer, the explorer shows", (open, site) => {
   });
 
   test("how far a network is indexed, then the answer; and that an index is behind its network", async () => {
-    const subject = await Subject.create(8453, new Random(3));
-    await subject.mineRandomBlocks(35);
-    const rpc = await startRpcProxy(subject.local.url);
-    let isHeld = true;
-    rpc.intercept = ({ method }) => (isHeld && method === "eth_getLogs" ? { status: 503 } : undefined);
-    const databaseUrl = await createDatabase();
-    await startIndexer({ databaseUrl, chains: [{ chainId: 8453, url: rpc.url }] });
-    const api = await startApi({ databaseUrl, env: FRESH_FOR_A_DAY });
+    const { databaseUrl, api, release } = await startHeldBackfill();
     await until("the indexer has written down what it indexes", async () =>
       (await (await api.get("/explorer/networks")).text()).includes('"indexing"'),
     );
@@ -271,7 +262,7 @@ describeInBrowser("instead of an answer, the explorer shows", (open, site) => {
     await expectNotice(page, "Base is still being indexed");
     await page.getByRole("progressbar").waitFor();
     await page.getByText(/Block \d+ of 3\d is reached/).waitFor();
-    isHeld = false;
+    release();
     await page.getByRole("heading", { name: "No delegations" }).waitFor({ timeout: 100_000 });
 
     // The chain makes no more blocks, so its index falls behind a strict limit.
