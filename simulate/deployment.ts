@@ -23,9 +23,6 @@ const RESTART_MS = 1_000;
 /** Blocks of real networks are not all from this minute either. */
 const CHAIN_AGE_MS = 7_200_000;
 
-/** Ports that the system gives to nobody by itself: what is started again finds its own free. */
-const findKeptPort = () => findFreePort(20_000 + Math.floor(Math.random() * 10_000));
-
 /** The service with all that it needs, as its operators run it: what ends is started again. */
 export class Deployment {
   readonly folder: string;
@@ -74,11 +71,11 @@ export class Deployment {
     await chmod(folder, 0o755);
     const code = await compileContracts();
     const [postgres, ...chains] = await Promise.all([
-      startEmbeddedPostgres({ directory: join(folder, "postgres"), preferredPort: await findKeptPort() }),
+      startEmbeddedPostgres({ directory: join(folder, "postgres"), preferredPort: await findFreePort() }),
       ...chainIds.map((chainId) => startLocalChain(chainId, code, { startsAt: new Date(Date.now() - CHAIN_AGE_MS) })),
     ]);
     const rpcs = await Promise.all(chains.map((chain) => UnrulyRpc.start(seed, chain)));
-    const ports = { api: await findKeptPort(), metrics: await findKeptPort() };
+    const ports = { api: await findFreePort(), metrics: await findFreePort() };
     return new Deployment(folder, chains, rpcs, postgres, ports);
   }
 

@@ -22,9 +22,15 @@ export const isPortFree = (host: string, port: number): Promise<boolean> =>
     },
   );
 
+/**
+ * Below those that systems give to outgoing connections: what is free now is free still when it is listened on, and who
+ * connects to a server that is away does not get its port, and connects to itself.
+ */
+const randomPort = (): number => 20_000 + Math.floor(Math.random() * 10_000);
+
 /** A port of loopback that nobody listens on: the preferred one where it can be had. */
-export const findFreePort = async (preferred = 0): Promise<number> =>
-  listen("127.0.0.1", preferred).catch(() => listen("127.0.0.1", 0));
+export const findFreePort = (preferred = randomPort()): Promise<number> =>
+  listen("127.0.0.1", preferred).catch(() => findFreePort());
 
 type WantedPort = { host: string; port: number; use: string; setting: string };
 

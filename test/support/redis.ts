@@ -32,8 +32,7 @@ export const startRedis = async (options: RedisOptions = {}) => {
 
 /** The same for several tests: the caller stops it. It keeps no data. */
 export const launchRedis = async ({ password }: RedisOptions = {}) => {
-  // Below the ephemeral ports: a client that connects while Redis is away could get its port, and connect to itself.
-  const port = await findFreePort(20_000 + Math.floor(Math.random() * 10_000));
+  const port = await findFreePort();
   const directory = await mkdtemp(join(tmpdir(), "delegation-registry-redis-"));
   const url = `redis://${password ? `:${password}@` : ""}127.0.0.1:${port}`;
   let server: ChildProcess;
