@@ -8,7 +8,7 @@ export type ApiEnv = {
   Bindings: HttpBindings;
   Variables: {
     requestId: string;
-    /** What is left of the rate limit; absent for whoever has none. */
+    /** The rate-limit headers; absent with a known API key, and where there is no limit. */
     rateLimit?: Record<string, string>;
     /** Whether the answer is for our own pages alone. */
     isPrivate?: boolean;

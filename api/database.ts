@@ -14,7 +14,7 @@ const POOLS = {
   lists: { max: 4, timeoutMs: 1_000 },
   /** Long lists, each of which has one while it is read. */
   cursors: { max: 4, timeoutMs: 20_000 },
-  /** What nobody waits for. */
+  /** Digests and insights, which no request waits for. */
   background: { max: 1, timeoutMs: 10_000 },
 } as const;
 
@@ -52,7 +52,7 @@ export type PoolState = { pool: string; busy: number; idle: number; waiting: num
 /** A statement that drizzle has written, as Postgres gets it: written once, and prepared once on each connection. */
 export type Statement<Row> = { name: string; text: string; params: unknown[]; row?: Row };
 
-/** @typeParam Row - a row as Postgres sends it: of what is asked often, rows are taken as they come */
+/** @typeParam Row - a row as pg returns it: drizzle does not map the rows of a compiled statement */
 export const compile = <Row>(name: string, query: SQLWrapper): Statement<Row> => {
   const { sql, params } = dialect.sqlToQuery(query.getSQL());
   return { name, text: sql, params };
@@ -122,12 +122,16 @@ export class Database {
   /**
    * Runs a statement whose rows are fetched at the reader's pace. Postgres keeps the result, of one
    * moment, and no lock or snapshot: a slow reader holds up nobody but the few others with long lists.
+   * @returns the first row, and what the others are fetched with
    */
-  async openCursor<Row>({ text, params }: Statement<Row>, values: Record<string, unknown>): Promise<Cursor<Row>> {
+  async openCursor<Row>(
+    { text, params }: Statement<Row>,
+    values: Record<string, unknown>,
+  ): Promise<{ first: Row | undefined; cursor: Cursor<Row> }> {
     return this.#runTwice(async () => {
       const cursor = new Cursor<Row>(await this.#pools.cursors.connect());
-      await cursor.open(text, fillPlaceholders(params, values));
-      return cursor;
+      const first = await cursor.open(text, fillPlaceholders(params, values));
+      return { first, cursor };
     });
   }
 
@@ -255,9 +259,12 @@ export class Cursor<Row> {
     client.on("error", ignore);
   }
 
-  async open(text: string, values: unknown[]): Promise<void> {
+  /** @returns the first row */
+  async open(text: string, values: unknown[]): Promise<Row | undefined> {
     try {
       await this.#client.query(`declare list no scroll cursor with hold for ${text}`, values);
+      const [first] = await this.fetch(1);
+      return first;
     } catch (error) {
       this.#release(true);
       throw error;
@@ -289,30 +296,24 @@ export class Cursor<Row> {
 
 const ignore = () => {};
 
-/** Keeps what is made for a database and some names: a statement is written once. */
-export const statements = <Names extends string[], Row>(
-  write: (database: Database, ...names: Names) => Statement<Row>,
-): ((database: Database, ...names: Names) => Statement<Row>) => {
-  const written = new WeakMap<Database, Map<string, Statement<Row>>>();
+/** Makes something once for each database, and for each of the names that it is asked for with. */
+export const preparedFor = <Made, Names extends string[] = []>(
+  make: (database: Database, ...names: Names) => Made,
+): ((database: Database, ...names: Names) => Made) => {
+  const known = new WeakMap<Database, Map<string, Made>>();
   return (database, ...names) => {
-    const ofDatabase = written.get(database) ?? new Map<string, Statement<Row>>();
-    written.set(database, ofDatabase);
+    let ofDatabase = known.get(database);
+    if (!ofDatabase) {
+      ofDatabase = new Map();
+      known.set(database, ofDatabase);
+    }
     const name = names.join(" ");
-    const statement = ofDatabase.get(name) ?? write(database, ...names);
-    ofDatabase.set(name, statement);
-    return statement;
-  };
-};
-
-/** What is prepared for a database, once. */
-export const preparedFor = <Prepared>(
-  prepare: (database: Database) => Prepared,
-): ((database: Database) => Prepared) => {
-  const known = new WeakMap<Database, Prepared>();
-  return (database) => {
-    const prepared = known.get(database) ?? prepare(database);
-    known.set(database, prepared);
-    return prepared;
+    let made = ofDatabase.get(name);
+    if (made === undefined) {
+      made = make(database, ...names);
+      ofDatabase.set(name, made);
+    }
+    return made;
   };
 };
 

@@ -45,7 +45,7 @@ const showState = (state: ChainState | undefined, isKnown: boolean, isReachable:
     },
     newestBlock: {
       number: newest,
-      timestamp: Math.max(Number(state.newestBlockTimestamp), Number(freshness?.indexedBlockTimestamp ?? 0)),
+      timestamp: Math.max(state.newestBlockTimestamp, Number(freshness?.indexedBlockTimestamp ?? 0)),
     },
     progress: freshness ? null : showProgress(state, newest),
   };
@@ -53,8 +53,8 @@ const showState = (state: ChainState | undefined, isKnown: boolean, isReachable:
 
 /** How far an index has come, in blocks. */
 const showProgress = ({ startBlock, reachedBlock }: ChainState, newest: number) => {
-  const start = Math.min(Number(startBlock), newest);
-  const reached = Math.min(Math.max(Number(reachedBlock), start), newest);
+  const start = Math.min(startBlock, newest);
+  const reached = Math.min(Math.max(reachedBlock, start), newest);
   return {
     startBlock: start,
     reachedBlock: reached,

@@ -24,6 +24,7 @@ export const defineParameters = <Query extends Shape, Params extends Shape = Rec
   synonyms?: Readonly<Record<string, string>>;
   check?: (values: Partial<ValuesOf<Params, Query>>) => ParameterError[];
 }) => {
+  const ofPath = Object.entries(params);
   const fields = Object.entries(query).map(([name, schema]): Field => {
     const missing = schema.safeParse(undefined);
     return { name, synonym: synonyms[name], schema, isRequired: !missing.success, fallback: missing.data };
@@ -36,10 +37,10 @@ export const defineParameters = <Query extends Shape, Params extends Shape = Rec
     read: (c: ApiContext): ValuesOf<Params, Query> => {
       const values: Record<string, unknown> = {};
       const errors: ParameterError[] = [];
-      for (const name in params) {
-        const { success, data } = params[name]?.safeParse(c.req.param(name)) ?? {};
-        if (success) values[name] = data;
-        else errors.push({ parameter: name, message: messageFor(params[name], c.req.param(name)) });
+      for (const [name, schema] of ofPath) {
+        const parsed = schema.safeParse(c.req.param(name));
+        if (parsed.success) values[name] = parsed.data;
+        else errors.push({ parameter: name, message: messageOf(parsed.error) });
       }
       const given = c.req.queries();
       const malformed = malformedNames(c.req.url);
@@ -86,20 +87,19 @@ const readField = (
   if (name === GIVEN_ONCE && others.length > 0) return { error: "must be given once" };
   if (isMalformed) return { error: "is not properly percent-encoded" };
   const first = schema.safeParse(text);
-  if (!first.success) return { error: messageFor(schema, text) };
+  if (!first.success) return { error: messageOf(first.error) };
   for (const other of others) {
     if (other === text) continue;
-    const { success, data } = schema.safeParse(other);
-    if (!success) return { error: messageFor(schema, other) };
-    if (data !== first.data) {
+    const parsed = schema.safeParse(other);
+    if (!parsed.success) return { error: messageOf(parsed.error) };
+    if (parsed.data !== first.data) {
       return { error: `is given with different values${synonym === undefined ? "" : ` (also as ${synonym})`}` };
     }
   }
   return { value: first.data };
 };
 
-const messageFor = (schema: z.ZodType | undefined, text: unknown): string =>
-  schema?.safeParse(text).error?.issues[0]?.message ?? "is not what it must be";
+const messageOf = ({ issues: [first] }: z.ZodError): string => first?.message ?? "is not what it must be";
 
 const NO_NAMES: ReadonlySet<string> = new Set();
 

@@ -49,7 +49,7 @@ export const startServer = async (
       // How often Node looks for what is late: by default only every 30 s.
       connectionsCheckingInterval: 1_000,
       keepAliveTimeout: IDLE_MS,
-      // Node would refuse a request without one with an empty body. The app refuses it too, with a problem.
+      // Node would refuse a request without one with an empty body. hasHost() refuses it too, with a problem.
       requireHostHeader: false,
     },
     answer,

@@ -190,7 +190,7 @@ const nameOf = (chainId: number) => `Chain ${chainId} (${networks.get(chainId)?.
 
 /** The newest block of a chain that is known: what the indexer has indexed may be newer than what it has noted. */
 export const newestBlockOf = ({ newestBlock, freshness }: Pick<ShardChain, "newestBlock" | "freshness">): number =>
-  Math.max(Number(newestBlock), Number(freshness?.indexedBlock ?? 0));
+  Math.max(newestBlock, Number(freshness?.indexedBlock ?? 0));
 
 /** How old a block is. */
 export const lagSeconds = (timestamp: string): number => Math.max(0, Math.floor(Date.now() / 1000) - Number(timestamp));

@@ -93,6 +93,12 @@ export const indexTables = (schema: string) => {
   };
 };
 
+/** The active delegations of a registry. v2 has all columns of v1. */
+export const delegationTable = (schema: string, version: RegistryVersion) => {
+  const { delegationV1, delegationV2 } = indexTables(schema);
+  return version === "v1" ? delegationV1 : (delegationV2 as unknown as typeof delegationV1);
+};
+
 export type IndexTables = ReturnType<typeof indexTables>;
 
 // What indexers say of themselves.

@@ -73,8 +73,11 @@ export class DelegationChecks {
 
   answer(schema: string, version: RegistryVersion, check: Check, question: Question): Promise<Answer> {
     const name = `${schema} ${version} ${check}`;
-    const batch = this.#batches.get(name) ?? this.#createBatch(schema, version, check);
-    this.#batches.set(name, batch);
+    let batch = this.#batches.get(name);
+    if (!batch) {
+      batch = this.#createBatch(schema, version, check);
+      this.#batches.set(name, batch);
+    }
     return batch.answer(question);
   }
 

@@ -1,12 +1,12 @@
-import { and, eq, exists, ne, type Placeholder, type SQL, sql } from "drizzle-orm";
+import { and, eq, ne, type Placeholder, type SQL, sql } from "drizzle-orm";
 import { unionAll } from "drizzle-orm/pg-core";
 import type { Address } from "viem";
 import type { RegistryVersion } from "../../registry/networks.ts";
 import { Batch, type BatchLoad } from "../batch.ts";
 import { type Cursor, compile, type Database, type Statement } from "../database.ts";
-import { indexTables } from "../tables.ts";
+import { delegationTable, indexTables } from "../tables.ts";
 import { named, nothing, pick } from "./columns.ts";
-import { type Freshness, type FreshnessColumns, freshnessOf, readFreshness } from "./freshness.ts";
+import { type Freshness, type FreshnessColumns, freshnessOf, readFreshness, whileServed } from "./freshness.ts";
 
 /** A place in a wallet's list: incoming first, then outgoing, each by the event that made it active. Digits. */
 export type Position = { direction: "incoming" | "outgoing"; blockNumber: string; logIndex: string };
@@ -58,7 +58,6 @@ type ListRow = FreshnessColumns & {
   transactionHash?: string;
 };
 
-const FRESHNESS = ["indexedBlock", "indexedBlockTimestamp", "finalizedBlock"];
 const ORDER = sql`"direction" nulls first, "blockNumber", "logIndex"`;
 
 /** Whose list, from where on, and how much of it. */
@@ -69,18 +68,17 @@ type Part = { chainId: SQL; wallet: SQL; after?: SQL; limit: number | Placeholde
  * nothing is looked for: the indexes for lists are gone then. That is asked once in a statement, not for each wallet.
  */
 const half = (
-  { db }: Database,
+  database: Database,
   { schema, version, hasDetails }: ListKind,
   direction: typeof INCOMING | typeof OUTGOING,
   { chainId, wallet, after, limit }: Part,
 ) => {
-  const { delegationV1, delegationV2, indexedBlock } = indexTables(schema);
-  // Both have all columns of v1.
-  const table = version === "v1" ? delegationV1 : (delegationV2 as unknown as typeof delegationV1);
+  const { delegationV2 } = indexTables(schema);
+  const table = delegationTable(schema, version);
   const [end, other] = direction === INCOMING ? [table.delegate, table.vault] : [table.vault, table.delegate];
   const ofV2 = version === "v2" && { rights: delegationV2.rights, amount: delegationV2.amount };
   const details = { ...ofV2, blockTimestamp: table.blockTimestamp, transactionHash: table.transactionHash };
-  return db
+  return database.db
     .select(
       named({
         direction: sql.raw(String(direction)),
@@ -103,7 +101,7 @@ const half = (
         // A delegation to itself is listed once, as incoming.
         direction === OUTGOING ? ne(table.vault, table.delegate) : undefined,
         after && sql`(${table.blockNumber}, ${table.logIndex}) > (${after})`,
-        exists(db.select({ one: sql`1` }).from(indexedBlock)),
+        whileServed(database, schema),
       ),
     )
     .orderBy(table.blockNumber, table.logIndex)
@@ -127,11 +125,12 @@ export const listStatement = (database: Database, kind: ListKind): Statement<Lis
   });
   const list = unionAll(incoming, outgoing).as("list");
   const columns = Object.keys(list._.selectedFields);
+  const freshness = freshnessOf(indexedBlock);
   // The tables in the order in which a reorg locks them.
   const query = unionAll(
-    db.select({ ...nothing(FRESHNESS), ...pick(list, columns) }).from(list),
+    db.select({ ...nothing(Object.keys(freshness)), ...pick(list, columns) }).from(list),
     db
-      .select({ ...freshnessOf(indexedBlock), ...nothing(columns) })
+      .select({ ...freshness, ...nothing(columns) })
       .from(sql`(values (${value("chainId")}::bigint)) as q (chain_id)`)
       .leftJoin(indexedBlock, eq(indexedBlock.chainId, sql`q.chain_id`)),
   );
@@ -229,20 +228,18 @@ export class DelegationLists {
 
   /** A wallet's whole list, to be read part by part. The parts are of one moment. */
   async open(question: ListQuestion): Promise<List> {
-    const cursor = await this.#database.openCursor(this.#statementOf(question), listValues(question, null));
-    try {
-      const [block] = await cursor.fetch(1);
-      return new List(cursor, readFreshness(block));
-    } catch (error) {
-      await cursor.close();
-      throw error;
-    }
+    const statement = this.#statementOf(question);
+    const { first, cursor } = await this.#database.openCursor(statement, listValues(question, null));
+    return new List(cursor, readFreshness(first));
   }
 
   #statementOf(question: ListQuestion): Statement<ListRow> {
     const name = nameOf(question);
-    const statement = this.#statements.get(name) ?? listStatement(this.#database, question);
-    this.#statements.set(name, statement);
+    let statement = this.#statements.get(name);
+    if (!statement) {
+      statement = listStatement(this.#database, question);
+      this.#statements.set(name, statement);
+    }
     return statement;
   }
 }

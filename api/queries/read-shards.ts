@@ -1,5 +1,5 @@
 import { and, desc, eq, isNotNull, isNull, sql } from "drizzle-orm";
-import { compile, type Database, preparedFor, statements } from "../database.ts";
+import { compile, type Database, preparedFor } from "../database.ts";
 import { Problem, type ProblemName } from "../problem.ts";
 import { chain, index, indexTables, shard } from "../tables.ts";
 import { named } from "./columns.ts";
@@ -52,7 +52,7 @@ export const blocksStatement = ({ db }: Database, shard: string) => {
   return compile<FreshnessColumns & { chainId: string }>(`${shard} blocks`, db.select(columns).from(indexedBlock));
 };
 
-const blocksOf = statements(blocksStatement);
+const blocksOf = preparedFor(blocksStatement);
 
 /** The chains of some shards. A shard that was never started has none; of one that cannot be read nothing is fresh. */
 export const readShards = async (database: Database, shards: readonly string[]): Promise<ShardChain[]> => {

@@ -130,10 +130,7 @@ export const addHealth = (app: ApiApp, { shards, digests }: Health, build: Build
         finalizedBlock: freshness && Number(freshness.finalizedBlock),
         reachedBlock: Number(freshness?.indexedBlock ?? chain.reachedBlock),
         newestBlock: newestBlockOf({ freshness, ...chain }),
-        newestBlockTimestamp: Math.max(
-          Number(chain.newestBlockTimestamp),
-          Number(freshness?.indexedBlockTimestamp ?? 0),
-        ),
+        newestBlockTimestamp: Math.max(chain.newestBlockTimestamp, Number(freshness?.indexedBlockTimestamp ?? 0)),
         lagSeconds: freshness && lagSeconds(freshness.indexedBlockTimestamp),
         stateDigest: digests.find(chainId),
       })),

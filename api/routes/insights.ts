@@ -1,18 +1,15 @@
-import { etag, RETAINED_304_HEADERS } from "hono/etag";
 import type { ApiApp } from "../context.ts";
 import type { Insights } from "../insights.ts";
+import { answerUnchanged } from "../middleware/answer-unchanged.ts";
 import { respond } from "../respond.ts";
 import { addRoute } from "./add-operation.ts";
 
 /** How long browsers and proxies may keep it, and for how long they may show it while they ask anew. */
 const CACHING = "public, max-age=30, stale-while-revalidate=60";
 
-/** Those that also go with the answer that nothing has changed. */
-const RETAINED = [...RETAINED_304_HEADERS, "Age", "Access-Control-Allow-Origin", "X-Request-Id"];
-
 /** What the insights page shows. It is the same for everybody. */
 export const addInsights = (app: ApiApp, insights: Insights): void => {
-  addRoute(app, "/insights/data", etag({ retainedHeaders: RETAINED }), async (c) => {
+  addRoute(app, "/insights/data", answerUnchanged(["Age"]), async (c) => {
     const { body, etag, readAt } = await insights.find();
     return respond(c, 200, body, {
       "Content-Type": "application/json",

@@ -1,11 +1,11 @@
 import { hash } from "node:crypto";
 import { brotliCompressSync, constants, gzipSync } from "node:zlib";
 import { accepts } from "hono/accepts";
-import { etag, RETAINED_304_HEADERS } from "hono/etag";
 import type { Asset, Assets } from "../../web/build.ts";
 import type { PageName, PageOf } from "../../web/pages.ts";
 import { ASSETS_PATH, renderShell } from "../../web/shell.ts";
 import type { ApiApp, ApiContext } from "../context.ts";
+import { answerUnchanged } from "../middleware/answer-unchanged.ts";
 import { Problem } from "../problem.ts";
 import { respond } from "../respond.ts";
 import { addRoute } from "./add-operation.ts";
@@ -27,9 +27,6 @@ const TYPES: Record<string, string> = {
   svg: "image/svg+xml",
 };
 
-/** Those that also go with the answer that nothing has changed. */
-const RETAINED = [...RETAINED_304_HEADERS, ...Object.keys(SECURITY), "Access-Control-Allow-Origin", "X-Request-Id"];
-
 /**
  * The pages for people, and what they load. They do not count against the rate limit: all of it is in memory, no
  * database is asked, and an answer costs no more than a refusal would. What pages ask of /registry counts.
@@ -43,7 +40,7 @@ export const addPages = (
   pages: readonly PageOf[],
   contents: Partial<Record<PageName, string>>,
 ): void => {
-  const unchanged = etag({ retainedHeaders: RETAINED });
+  const unchanged = answerUnchanged(Object.keys(SECURITY));
   for (const { name, path } of pages) {
     const html = Buffer.from(
       renderShell(assets, pages, name, contents[name] ?? '<main id="content" tabindex="-1"></main>'),

@@ -2,7 +2,7 @@ import { sql } from "drizzle-orm";
 import { type Check, checkRule, grantsOf } from "../../../registry/check-rule.ts";
 import { FULL_RIGHTS } from "../../../registry/delegation.ts";
 import type { RegistryVersion } from "../../../registry/networks.ts";
-import { compile, type Database, statements } from "../../database.ts";
+import { compile, type Database, preparedFor } from "../../database.ts";
 import type { Question } from "../check-delegation.ts";
 import type { FreshnessColumns } from "../freshness.ts";
 import { type ExplorerRow, FOUND, type Found, readFound, withBlock } from "./rows.ts";
@@ -37,7 +37,7 @@ const explainStatement = (database: Database, schema: string, version: RegistryV
   return compile<FreshnessColumns & Grant & { answer: string }>(`${schema} ${version} explain ${check}`, query);
 };
 
-const statementFor = statements(explainStatement);
+const statementFor = preparedFor(explainStatement);
 
 /** The answer to a check, by the rule that the check itself is answered by, and every delegation that satisfies it. */
 export const explainCheck = async (

@@ -3,17 +3,17 @@ import { unionAll } from "drizzle-orm/pg-core";
 import type { Address } from "viem";
 import { FULL_RIGHTS } from "../../../registry/delegation.ts";
 import type { RegistryVersion } from "../../../registry/networks.ts";
-import { compile, type Database, statements } from "../../database.ts";
-import { indexTables } from "../../tables.ts";
-import type { FreshnessColumns } from "../freshness.ts";
+import { compile, type Database, preparedFor } from "../../database.ts";
+import { delegationTable, indexTables } from "../../tables.ts";
+import { type FreshnessColumns, whileServed } from "../freshness.ts";
 import {
   delegationColumns,
   type ExplorerRow,
   FOUND,
   type Found,
+  ONE_CHAIN,
   type Place,
   readFound,
-  whileServed,
   withBlock,
 } from "./rows.ts";
 
@@ -24,10 +24,10 @@ const ORDER = sql`block_number desc, log_index desc`;
 
 /** A page of a registry: a walk along an index for lists, from the place on, however many there are. */
 const pageOf = (database: Database, schema: string, version: RegistryVersion, direction: Direction) => {
-  const { delegationV1, delegationV2 } = indexTables(schema);
-  // Both have all columns of v1, which knows full rights only, and no amounts.
-  const table = version === "v1" ? delegationV1 : (delegationV2 as unknown as typeof delegationV1);
-  const { rights, amount } = version === "v2" ? delegationV2 : { rights: FULL, amount: sql.raw("0::numeric") };
+  const table = delegationTable(schema, version);
+  // v1 knows full rights only, and no amounts.
+  const { rights, amount } =
+    version === "v2" ? indexTables(schema).delegationV2 : { rights: FULL, amount: sql.raw("0::numeric") };
   const columns = delegationColumns({ ...table, registry: sql.raw(`'${version}'`), rights, amount });
   const isIn = direction === "in";
   return database.db
@@ -53,7 +53,7 @@ const FULL = sql.raw(`'${FULL_RIGHTS}'::text`);
 export const activeStatement = (database: Database, schema: string, direction: Direction) => {
   const pages = [pageOf(database, schema, "v1", direction), pageOf(database, schema, "v2", direction)] as const;
   const query = withBlock(database, schema, {
-    question: sql`(values (${value("chainId")}::bigint)) as q (chain_id)`,
+    question: ONE_CHAIN,
     found: unionAll(...pages)
       .orderBy(ORDER)
       .limit(value("limit")),
@@ -63,7 +63,7 @@ export const activeStatement = (database: Database, schema: string, direction: D
   return compile<FreshnessColumns & ExplorerRow>(`${schema} explorer ${direction}`, query);
 };
 
-const statementFor = statements(activeStatement);
+const statementFor = preparedFor(activeStatement);
 
 /** A wallet's active delegations of both registries in one direction, those made last first. */
 export const listActive = async (

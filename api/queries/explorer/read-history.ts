@@ -2,19 +2,19 @@ import { and, desc, eq, sql } from "drizzle-orm";
 import { union } from "drizzle-orm/pg-core";
 import pg from "pg";
 import type { Address } from "viem";
-import { compile, type Database, statements } from "../../database.ts";
+import { compile, type Database, preparedFor } from "../../database.ts";
 import { notIndexed } from "../../problem.ts";
 import { indexTables } from "../../tables.ts";
 import { named } from "../columns.ts";
-import type { FreshnessColumns } from "../freshness.ts";
+import { type FreshnessColumns, whileServed } from "../freshness.ts";
 import {
   delegationColumns,
   type ExplorerRow,
   FOUND,
   type Found,
+  ONE_CHAIN,
   type Place,
   readFound,
-  whileServed,
   withBlock,
 } from "./rows.ts";
 
@@ -51,7 +51,7 @@ export const historyStatement = (database: Database, schema: string) => {
       .orderBy(desc(change.blockNumber), desc(change.logIndex), desc(change.ordinal))
       .limit(value("limit"));
   const query = withBlock(database, schema, {
-    question: sql`(values (${value("chainId")}::bigint)) as q (chain_id)`,
+    question: ONE_CHAIN,
     // What a wallet did to itself is at both ends, and told once: "union" leaves out what is there already.
     found: union(pageOf("vault"), pageOf("delegate")).orderBy(ORDER).limit(value("limit")),
     columns: {
@@ -66,7 +66,7 @@ export const historyStatement = (database: Database, schema: string) => {
   return compile<FreshnessColumns & ExplorerChange>(`${schema} explorer history`, query);
 };
 
-const statementFor = statements(historyStatement);
+const statementFor = preparedFor(historyStatement);
 
 /** Every change of delegations from or to a wallet, in both registries, newest first. */
 export const readHistory = async (

@@ -1,4 +1,4 @@
-import { eq, exists, type SQL, type SQLWrapper, sql } from "drizzle-orm";
+import { eq, type SQL, type SQLWrapper, sql } from "drizzle-orm";
 import type { Address } from "viem";
 import type { RegistryVersion } from "../../../registry/networks.ts";
 import type { Database } from "../../database.ts";
@@ -30,38 +30,37 @@ export const NEWEST: Place = { blockNumber: "9223372036854775807", logIndex: 0, 
 
 type Columns = Readonly<Record<string, SQLWrapper>>;
 
-/** The columns of a delegation, by the names that they have in Postgres. */
+/** What is told of a delegation, and the columns of `found` that tell it. */
+const COLUMNS: Readonly<Record<keyof ExplorerRow, string>> = {
+  registry: "registry",
+  type: "type",
+  vault: "vault",
+  delegate: "delegate",
+  contract: "contract",
+  tokenId: "token_id",
+  rights: "rights",
+  amount: "amount",
+  blockNumber: "block_number",
+  logIndex: "log_index",
+  blockTimestamp: "block_timestamp",
+  transactionHash: "transaction_hash",
+};
+
+/** The columns of `found`, from those of a table. */
 export const delegationColumns = (delegation: Record<keyof ExplorerRow, SQLWrapper>) =>
-  named({
-    registry: delegation.registry,
-    type: delegation.type,
-    vault: delegation.vault,
-    delegate: delegation.delegate,
-    contract: delegation.contract,
-    token_id: delegation.tokenId,
-    rights: delegation.rights,
-    amount: delegation.amount,
-    block_number: delegation.blockNumber,
-    log_index: delegation.logIndex,
-    block_timestamp: delegation.blockTimestamp,
-    transaction_hash: delegation.transactionHash,
-  });
+  named(
+    Object.fromEntries(
+      Object.entries(COLUMNS).map(([name, column]) => [column, delegation[name as keyof ExplorerRow]]),
+    ),
+  );
 
 /** What is told of a row of `found`. */
-export const FOUND: Record<keyof ExplorerRow, SQL> = {
-  registry: sql`found.registry`,
-  type: sql`found.type`,
-  vault: sql`found.vault`,
-  delegate: sql`found.delegate`,
-  contract: sql`found.contract`,
-  tokenId: sql`found.token_id`,
-  rights: sql`found.rights`,
-  amount: sql`found.amount`,
-  blockNumber: sql`found.block_number`,
-  logIndex: sql`found.log_index`,
-  blockTimestamp: sql`found.block_timestamp`,
-  transactionHash: sql`found.transaction_hash`,
-};
+export const FOUND: Columns = Object.fromEntries(
+  Object.entries(COLUMNS).map(([name, column]) => [name, sql`found.${sql.identifier(column)}`]),
+);
+
+/** One chain, for what is asked of one. */
+export const ONE_CHAIN = sql`(values (${sql.placeholder("chainId")}::bigint)) as q (chain_id)`;
 
 /**
  * Rows, each with the block that they are true at; one row without anything else where there are none.
@@ -83,10 +82,6 @@ export const withBlock = (
     .leftJoin(indexedBlock, eq(indexedBlock.chainId, sql`q.chain_id`))
     .orderBy(order);
 };
-
-/** While the index catches up no chain has a block and nothing is looked for: the indexes for lists are gone then. */
-export const whileServed = ({ db }: Database, schema: string): SQL =>
-  exists(db.select({ one: sql`1` }).from(indexTables(schema).indexedBlock));
 
 export type Found<Row> = { freshness: Freshness | null; rows: Row[] };
 
