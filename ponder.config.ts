@@ -1,24 +1,29 @@
 import { createConfig } from "ponder";
-import { plan, transports } from "./indexer/current-plan.ts";
+import { getChainRpc, plan } from "./indexer/current-plan.ts";
 import { registryV1Abi, registryV2Abi } from "./registry/abi.ts";
+
+const DEFAULT_LOGS_RANGE = 10_000;
+/** Ponder sends at least 3 requests a second, polls among them, however often it was limited. */
+const WS_POLLING_INTERVAL_MS = 500;
 
 const chains = Object.fromEntries(
   plan.chains.map((chain) => [
     chain.name,
     {
       id: chain.chainId,
-      rpc: transports.get(chain.chainId),
-      ...(chain.wsUrl && { ws: chain.wsUrl }),
-      pollingInterval: plan.pollingIntervalMs,
+      rpc: getChainRpc(chain.chainId).transport,
+      // With a WebSocket most polls are answered from memory.
+      pollingInterval: chain.wsUrl ? Math.min(plan.pollingIntervalMs, WS_POLLING_INTERVAL_MS) : plan.pollingIntervalMs,
+      ethGetLogsBlockRange: chain.logsRange ?? DEFAULT_LOGS_RANGE,
     },
   ]),
 );
 
-const deployments = (version: "v1" | "v2") =>
+const listDeployments = (version: "v1" | "v2") =>
   Object.fromEntries(plan.chains.flatMap((chain) => (chain[version] ? [[chain.name, chain[version]]] : [])));
 
 export default createConfig({
-  // Each chain in its own order: a slow chain does not hold back the others.
+  // Orders events per chain: a slow chain does not delay the others.
   ordering: "multichain",
   database: {
     kind: "postgres",
@@ -27,11 +32,11 @@ export default createConfig({
   },
   chains,
   contracts: {
-    RegistryV1: { abi: registryV1Abi, chain: deployments("v1") },
-    RegistryV2: { abi: registryV2Abi, chain: deployments("v2") },
+    RegistryV1: { abi: registryV1Abi, chain: listDeployments("v1") },
+    RegistryV2: { abi: registryV2Abi, chain: listDeployments("v2") },
   },
   blocks: {
-    // "latest": the backfill has no use for a row per block, and until it is done nothing is served.
+    // "latest": the backfill needs no row per block, because nothing is served until it is complete.
     NewestBlock: {
       startBlock: "latest",
       interval: 1,

@@ -2,30 +2,30 @@ import { index, onchainTable, primaryKey, sql } from "ponder";
 import { CONTRACT_OR_NULL, type DelegationTypeV1, type DelegationTypeV2 } from "./registry/delegation.ts";
 import type { RegistryVersion } from "./registry/networks.ts";
 
-// Addresses, rights and hashes are lower-case hex. A column of a key is never null: where a
-// delegation has no contract, token or rights, the column is zero.
+// Addresses, rights and hashes are lower-case hex. A key column is never null: if a delegation has no contract, token or
+// rights, the column is zero.
 
 /**
- * Always true. An index with this condition serves only statements that repeat it: lists do, checks do
- * not. To Postgres a check seems as cheap by such an index as by the primary key, and it is not for a
- * wallet with many delegations, which anybody can be given.
+ * Always true. Postgres uses an index with this condition only for statements that repeat it: lists do, checks do not.
+ * Postgres estimates that a check costs the same by such an index as by the primary key. That is wrong for a wallet with
+ * many delegations, and anybody can delegate to any wallet.
  */
 const forListsOnly = sql`block_number >= 0`;
 
-/** The same for a wallet's outgoing list, where delegations to itself are left out: any number of them costs nothing. */
+/** The same for outgoing lists. It excludes a wallet's delegations to itself, so any number of them costs nothing. */
 const forOutgoingLists = sql`block_number >= 0 and vault <> delegate`;
 
-/** For data teams, who ask for all that was delegated for a contract. */
+/** For data teams, who query the delegations for a contract. */
 const contractOrNull = sql.raw(`(${CONTRACT_OR_NULL})`);
 
-/** The log: one row for each delegation that an event switched on, re-amounted or switched off. */
+/** The log: one row for each delegation that an event made, changed in amount, or revoked. */
 export const delegationChange = onchainTable(
   "delegation_change",
   (t) => ({
     chainId: t.int8({ mode: "number" }).notNull(),
     blockNumber: t.int8({ mode: "bigint" }).notNull(),
     logIndex: t.integer().notNull(),
-    /** Which of its event's changes this is: a mass revocation writes one for each delegation it ended. */
+    /** The number of the change among its event's changes: a mass revocation has one per delegation. */
     ordinal: t.integer().notNull(),
 
     registry: t.text().$type<RegistryVersion>().notNull(),
@@ -37,18 +37,18 @@ export const delegationChange = onchainTable(
     rights: t.hex().notNull(),
 
     active: t.boolean().notNull(),
-    /** The delegated balance after the change; zero for types that have none. */
+    /** The delegated balance after the change; zero for types without a balance. */
     amount: t.bigint().notNull(),
 
     event: t.text().notNull(),
     blockTimestamp: t.int8({ mode: "bigint" }).notNull(),
     transactionHash: t.hex().notNull(),
-    /** Whether it was active before: it tells a delegation that was made from one that was changed. */
+    /** True if it was active before: distinguishes a change of the amount from a new delegation. */
     wasActive: t.boolean().notNull(),
   }),
   (table) => ({
     pk: primaryKey({ columns: [table.chainId, table.blockNumber, table.logIndex, table.ordinal] }),
-    // With the ordinal, which makes them no larger: a part of a mass revocation is found as any other part.
+    // The ordinal makes the indexes no larger, and a page within a mass revocation is found like any other page.
     byVault: index("delegation_change_vault_index").on(
       table.chainId,
       table.vault,
@@ -67,7 +67,7 @@ export const delegationChange = onchainTable(
   }),
 );
 
-/** The v1 delegations that are active now, each with the event that made it active. */
+/** The active v1 delegations, each with the position of the event that made it. */
 export const delegationV1 = onchainTable(
   "delegation_v1",
   (t) => ({
@@ -93,7 +93,7 @@ export const delegationV1 = onchainTable(
   }),
 );
 
-/** The v2 delegations that are active now, each with the event that made it active. */
+/** The active v2 delegations, each with the position of the event that made it. */
 export const delegationV2 = onchainTable(
   "delegation_v2",
   (t) => ({
@@ -105,7 +105,7 @@ export const delegationV2 = onchainTable(
     tokenId: t.bigint().notNull(),
     rights: t.hex().notNull(),
 
-    /** The delegated balance as last set; zero for types that have none. */
+    /** The delegated balance; zero for types without a balance. */
     amount: t.bigint().notNull(),
 
     blockNumber: t.int8({ mode: "bigint" }).notNull(),
@@ -124,9 +124,9 @@ export const delegationV2 = onchainTable(
 );
 
 /**
- * The newest block that the rows of a chain include. Written with them and undone with them, which
- * Ponder's own checkpoint is not: that one stays ahead for a moment during a reorg. It is written for
- * live blocks only: while a chain catches up, it has no row here, from each start of the indexer on.
+ * The newest block that a chain's rows include. It is written and reverted with them, unlike Ponder's own checkpoint,
+ * which is ahead for a moment during a reorg. Only live blocks are written: after each start of the indexer, a chain has
+ * no row until it has caught up.
  */
 export const indexedBlock = onchainTable("indexed_block", (t) => ({
   chainId: t.int8({ mode: "number" }).primaryKey(),
@@ -136,9 +136,8 @@ export const indexedBlock = onchainTable("indexed_block", (t) => ({
 }));
 
 /**
- * What a v1 vault has delegated, while that is little: a revocation of many at once finds them here by
- * key, in memory. To find them by a query Ponder would first write all that it holds, which makes
- * history slow.
+ * The list of a v1 vault's delegations, if it is short. A mass revocation finds them here by key, in memory. Before a
+ * query Ponder would flush all cached rows, which makes a backfill slow.
  */
 export const vaultV1 = onchainTable(
   "vault_v1",
@@ -146,7 +145,7 @@ export const vaultV1 = onchainTable(
     chainId: t.int8({ mode: "number" }).notNull(),
     vault: t.hex().notNull(),
 
-    /** The vault's rows of delegation_v1, oldest first, a line for each; null when they are many. */
+    /** The vault's rows of delegation_v1, oldest first, separated by commas; null if they are many. */
     delegations: t.text(),
   }),
   (table) => ({

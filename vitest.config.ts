@@ -1,24 +1,29 @@
 import { defineConfig } from "vitest/config";
 import { BaseSequencer, type TestSpecification } from "vitest/node";
 
-const timeouts = { testTimeout: 120_000, hookTimeout: 120_000 };
+const timeouts = { testTimeout: 240_000, hookTimeout: 240_000 };
 
-/** The files that take over 100 s. They start first, so that no worker is left alone with one of them at the end. */
+/** Files that take over 100 s. They start first, so that no worker runs one of them alone at the end. */
 const LONGEST = [
+  "slow/faults/providers",
+  "slow/abuse/fuzz",
   "slow/differential",
+  "slow/faults/deep-reorg",
   "slow/faults/postgres-forgets",
+  "slow/faults/embedded-postgres",
   "slow/crash-recovery",
   "slow/commands/dev",
   "slow/browser/explorer",
   "slow/faults/rpc-node-behind",
   "slow/faults/read-replica",
+  "slow/faults/quiet-chain",
 ];
 
 class LongestFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
     const rank = ({ moduleId }: TestSpecification) => {
-      const place = LONGEST.findIndex((name) => moduleId.endsWith(`test/${name}.test.ts`));
-      return place === -1 ? LONGEST.length : place;
+      const index = LONGEST.findIndex((name) => moduleId.endsWith(`test/${name}.test.ts`));
+      return index === -1 ? LONGEST.length : index;
     };
     return (await super.sort(files)).toSorted((a, b) => rank(a) - rank(b));
   }
@@ -29,7 +34,7 @@ export default defineConfig({
     sequence: { sequencer: LongestFirst },
     projects: [
       {
-        // npm test. The files share their modules: loading the service takes longer than most of them.
+        // npm test. The files share their modules: loading the service takes longer than most files.
         test: {
           name: "fast",
           include: ["test/{unit,api,index,commands,browser}/**/*.test.ts"],
@@ -54,11 +59,13 @@ export default defineConfig({
         },
       },
       {
-        // npm run test:slow. Each of these needs the machine to itself.
+        // npm run test:slow. Each of these files needs the whole machine.
         test: {
           name: "alone",
           include: ["test/slow/alone/*.test.ts"],
+          globalSetup: "test/support/global-setup.ts",
           testTimeout: 15 * 60_000,
+          hookTimeout: 120_000,
           maxWorkers: 1,
           sequence: { groupOrder: 2 },
         },

@@ -7,52 +7,57 @@ import type { Logger } from "pino";
 import type { Assets } from "../web/build.ts";
 import { PAGES } from "../web/pages.ts";
 import type { ApiContext, ApiEnv, ApiMiddleware } from "./context.ts";
-import type { Insights } from "./insights.ts";
+import { addRoute } from "./contract/add-operation.ts";
+import { addChecks } from "./delegations/check-routes.ts";
+import type { Dependencies } from "./delegations/dependencies.ts";
+import { addLists } from "./delegations/list-routes.ts";
+import { addPortal, type Portal } from "./developers/developer-routes.ts";
+import { addExplorer } from "./explorer/explorer-routes.ts";
+import { addHealth, type Build } from "./health/health-routes.ts";
+import type { StateDigests } from "./health/state-digests.ts";
+import type { InsightsCache } from "./insights/insights-cache.ts";
+import { addInsights } from "./insights/insights-routes.ts";
+import { isPeerListed, type TrustedProxies } from "./limits/client-address.ts";
 import { type Admission, admit, admitToPortal } from "./middleware/admit.ts";
 import { Observer } from "./middleware/observe.ts";
-import { refuseLongUrls } from "./middleware/refuse-long-urls.ts";
+import { rejectLongUrls } from "./middleware/reject-long-urls.ts";
+import { takeTurns } from "./middleware/take-turns.ts";
 import { describeService } from "./openapi.ts";
+import { addPages } from "./pages/page-routes.ts";
+import { renderReference } from "./pages/render-reference.ts";
 import { methodNotAllowed, Problem } from "./problem.ts";
-import { renderReference } from "./reference/render-reference.ts";
 import { EXPOSED_HEADERS, respond, respondProblem } from "./respond.ts";
-import { addRoute } from "./routes/add-operation.ts";
-import { addChecks } from "./routes/checks.ts";
-import { addExplorer } from "./routes/explorer.ts";
-import { addHealth, type Build } from "./routes/health.ts";
-import { addInsights } from "./routes/insights.ts";
-import { addLists } from "./routes/lists.ts";
-import { addPages } from "./routes/pages.ts";
-import { addPortal, type Portal } from "./routes/portal.ts";
-import type { Source } from "./source.ts";
-import type { StateDigests } from "./state-digests.ts";
 
-/** The whole service, apart from the server that it runs on. */
-export const createApp = (
-  source: Omit<Source, "log"> & { digests: StateDigests; insights: Insights },
-  admission: Admission,
-  build: Build,
-  log: Logger,
-  assets: Assets,
-  portal: Portal | null,
-) => {
+type AppOptions = {
+  dependencies: Omit<Dependencies, "log"> & { digests: StateDigests; insights: InsightsCache };
+  admission: Admission;
+  build: Build;
+  log: Logger;
+  assets: Assets;
+  /** Null: without the developer page. */
+  portal: Portal | null;
+};
+
+/** Creates the Hono app: all middleware, routes and pages, without a server. */
+export const createApp = ({ dependencies, admission, build, log, assets, portal }: AppOptions) => {
   const observer = new Observer(log, admission.metrics);
   const app = new OpenAPIHono<ApiEnv>({ strict: false });
 
-  // Every request goes through these, in this order.
-  app.use(requestId({ headerName: "", generator: nameRequest }));
+  // The middleware, in the order in which requests pass it. The developer page admits requests itself.
+  app.use(requestId({ headerName: "", generator: createRequestId(admission.trustedProxies) }));
   app.use(observer.observe);
   if (portal) addPortal(app, portal, admitToPortal(admission));
-  app.options("*", withRequestId, preflight);
-  const admitted = admit(admission);
-  app.use("/registry/*", admitted);
-  app.use("/explorer/*", except("/explorer/networks", admitted));
-  app.use(refuseLongUrls);
+  app.options("*", setRequestId, answerPreflight);
+  const admitInTurn = [admit(admission), takeTurns(admission.metrics)] as const;
+  app.use("/registry/*", ...admitInTurn);
+  app.use("/explorer/*", except("/explorer/networks", ...admitInTurn));
+  app.use(rejectLongUrls);
 
-  addChecks(app, { ...source, log });
-  addLists(app, { ...source, log });
-  addExplorer(app, source);
-  addInsights(app, source.insights);
-  addHealth(app, source, build);
+  addChecks(app, { ...dependencies, log });
+  addLists(app, { ...dependencies, log });
+  addExplorer(app, dependencies);
+  addInsights(app, dependencies.insights);
+  addHealth(app, dependencies, build);
   const document = describeService(app, build.version, portal !== null);
   const json = JSON.stringify(document);
   addRoute(app, "/openapi.json", (c) => respond(c, 200, json, { "Content-Type": "application/json" }));
@@ -61,36 +66,41 @@ export const createApp = (
 
   app.notFound((c) => {
     const isRead = c.req.method === "GET" || c.req.method === "HEAD";
-    return respondProblem(c, isRead ? nothingHere() : methodNotAllowed());
+    return respondProblem(c, isRead ? notFound() : methodNotAllowed());
   });
   app.onError((error, c) => {
     if (error instanceof Problem) return respondProblem(c, error);
     const requestId = c.get("requestId");
     log.error({ err: error, requestId }, "Unexpected error");
-    return respondProblem(c, new Problem("internal-error", `Something went wrong here. Its number is ${requestId}.`));
+    return respondProblem(c, new Problem("internal-error", `Unexpected error in request ${requestId}. Try again.`));
   });
 
   observer.addRoutes(app.routes);
   return { app, document };
 };
 
-/** Ids of this process's own: a number each, after what tells it from all other processes. */
 const PROCESS_ID = randomBytes(8).toString("hex");
-let requests = 0;
+let requestCount = 0;
 
-/** A request keeps the id that a proxy has given it. */
-const nameRequest = (c: ApiContext): string => {
-  const given = c.req.header("X-Request-Id");
-  return given !== undefined && /^[\w\-=]{1,255}$/.test(given) ? given : `${PROCESS_ID}-${++requests}`;
-};
+/** Keeps a request id that a trusted proxy has set, or creates one that is unique across processes. */
+const createRequestId =
+  (trustedProxies: TrustedProxies | null) =>
+  (c: ApiContext): string => {
+    const id = c.req.header("X-Request-Id");
+    const isKept =
+      id !== undefined &&
+      /^[\w\-=]{1,255}$/.test(id) &&
+      isPeerListed(c.env.incoming.socket.remoteAddress, trustedProxies);
+    return isKept ? id : `${PROCESS_ID}-${++requestCount}`;
+  };
 
-const withRequestId: ApiMiddleware = async (c, next) => {
+const setRequestId: ApiMiddleware = async (c, next) => {
   c.header("X-Request-Id", c.get("requestId"));
   return next();
 };
 
-/** Tells a browser what it may ask from a page of any other origin. */
-const preflight = cors({
+/** Allows pages of any origin to read. */
+const answerPreflight = cors({
   origin: "*",
   allowMethods: ["GET", "HEAD", "OPTIONS"],
   allowHeaders: ["X-API-KEY"],
@@ -98,4 +108,4 @@ const preflight = cors({
   maxAge: 86_400,
 });
 
-const nothingHere = () => new Problem("not-found", "There is nothing at this path. /docs lists what there is.");
+const notFound = () => new Problem("not-found", "No resource at this path. /docs lists all operations.");

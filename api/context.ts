@@ -2,15 +2,28 @@ import type { HttpBindings } from "@hono/node-server";
 import type { OpenAPIHono } from "@hono/zod-openapi";
 import type { Context, MiddlewareHandler } from "hono";
 
-/** What goes with a request on its way through the app. */
+/** A key, or the address of a client without one. */
+export type Caller = {
+  name: string;
+  /** Address of the client. */
+  client: string;
+  /** Owner of the key: an account, or for an operator's key the key itself. Null without a key. */
+  owner: string | null;
+};
+
+/** Hono's environment: the types of `c.env` and `c.var`. */
 export type ApiEnv = {
-  /** Node's own request and response. */
+  /** Node's request and response. */
   Bindings: HttpBindings;
   Variables: {
     requestId: string;
-    /** The rate-limit headers; absent with a known API key, and where there is no limit. */
+    /** Rate-limit headers; absent with a known API key, and on routes without a limit. */
     rateLimit?: Record<string, string>;
-    /** Whether the answer is for our own pages alone. */
+    /** Who sent the request: set once it is admitted. */
+    caller: Caller;
+    /** Ends the request's turn, for a response that takes long. Otherwise the turn ends with the handler. */
+    endTurn: () => void;
+    /** Only pages of this service may read the response. */
     isPrivate?: boolean;
   };
 };

@@ -1,13 +1,13 @@
 import { join } from "node:path";
-import { refuseBusyPorts } from "../stack/ports.ts";
-import { loadEnvFiles, runUntilStopped, untilAborted } from "../stack/program.ts";
-import { parseAll, parseDatabaseUrl } from "../stack/settings.ts";
-import { readBuild } from "./build.ts";
-import { createLog } from "./log.ts";
+import { refuseBusyPorts } from "../process/ports.ts";
+import { loadEnvFiles, runUntilStopped, untilAborted } from "../process/program.ts";
+import { parseAll, parseDatabaseUrl } from "../process/settings.ts";
+import { readBuild } from "./health/read-build.ts";
+import { createLog } from "./metrics/log.ts";
 import { apiPort, parseApiSettings } from "./settings.ts";
 import { startApi } from "./start-api.ts";
 
-// npm run api: the public HTTP service, over the database that indexers write to.
+// npm run api: serves the public HTTP API from the database that indexers write to.
 
 const ROOT = join(import.meta.dirname, "..");
 

@@ -1,21 +1,19 @@
 import type { ApiApp } from "./context.ts";
 
-const DESCRIPTION = `May this hot wallet act for that cold wallet? Delegations in the v1 and v2 registries, on every network that is indexed here.
+const DESCRIPTION = `May this hot wallet act for that cold wallet? Delegations in the v1 and v2 registries, on every indexed network.
 
-A check answers with \`true\`, \`false\` or the digits of a balance, and nothing else. Every answer says at which block it is true. What cannot be answered is never \`false\` and never \`[]\`: it is a problem document (RFC 9457).
+A check returns \`true\`, \`false\` or the digits of a balance, and nothing else. Headers name the block at which the answer holds. If the service does not know the answer, it never returns \`false\` or \`[]\`, but a problem document (RFC 9457).
 
-Without an API key, so many requests are answered in so many seconds for one address as \`RateLimit-Policy\` says: 25 in 10 seconds, unless the service was set up otherwise. Health, this description and preflights do not count.`;
+Without an API key, each address may send 25 requests in 10 seconds, unless the operator sets another limit; \`RateLimit-Policy\` gives the current one. Health, this document and preflights do not count.`;
 
 const describeKey = (hasPortal: boolean): string => {
-  const from = hasPortal
-    ? "made at /developers, or issued by whoever runs the service"
-    : "issued by whoever runs the service";
-  return `Lifts the rate limit. A key is ${from}; every operation can be used without one.`;
+  const source = hasPortal ? "at /developers, or from the operator of the service" : "from the operator of the service";
+  return `Lifts the rate limit. Get a key ${source}. Every operation works without one.`;
 };
 
 /**
- * The OpenAPI document of the routes that an app has by now. What the developer page asks is not in it: that is no
- * contract, and changes with the page.
+ * Creates the OpenAPI document of the routes added so far. It omits the routes of the developer page, which are no
+ * public contract and change with the page.
  */
 export const describeService = (app: ApiApp, version: string, hasPortal: boolean) => {
   app.openAPIRegistry.registerComponent("securitySchemes", "apiKey", {
@@ -36,7 +34,7 @@ export const describeService = (app: ApiApp, version: string, hasPortal: boolean
     tags: [
       { name: "v2", description: "The v2 registry: rights, and tokens by standard." },
       { name: "v1", description: "The v1 registry." },
-      { name: "health", description: "For whoever runs the service." },
+      { name: "health", description: "For operators of the service." },
     ],
   });
 };

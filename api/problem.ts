@@ -1,18 +1,19 @@
-/** What can go wrong with a request. The name is the end of the problem's `type`: /docs#problem-<name> tells more. */
+/** Every way in which a request can fail. A problem's `type` ends in its name: /docs#problem-<name> explains it. */
 export const PROBLEMS = {
   "bad-parameter": { status: 400, title: "Bad parameter" },
-  "bad-request": { status: 400, title: "Not an HTTP request" },
+  "bad-request": { status: 400, title: "Malformed request" },
   "unknown-key": { status: 401, title: "Unknown API key" },
   "not-signed-in": { status: 401, title: "Not signed in" },
   "sign-in-refused": { status: 403, title: "Sign-in refused" },
-  "cross-site": { status: 403, title: "Asked by another site" },
-  "not-found": { status: 404, title: "Nothing here" },
+  "account-blocked": { status: 403, title: "Account blocked" },
+  "cross-site": { status: 403, title: "Cross-site request" },
+  "not-found": { status: 404, title: "Not found" },
   "method-not-allowed": { status: 405, title: "Method not allowed" },
-  "request-timeout": { status: 408, title: "Request too slow" },
+  "request-timeout": { status: 408, title: "Request timeout" },
   "too-many-keys": { status: 409, title: "Too many API keys" },
   "body-too-large": { status: 413, title: "Body too large" },
   "url-too-long": { status: 414, title: "URL too long" },
-  "unsupported-body": { status: 415, title: "Body that is not JSON" },
+  "unsupported-body": { status: 415, title: "Body is not JSON" },
   "rate-limited": { status: 429, title: "Too many requests" },
   "headers-too-large": { status: 431, title: "Headers too large" },
   "internal-error": { status: 500, title: "Unexpected error" },
@@ -29,14 +30,13 @@ export type ParameterError = { parameter: string; message: string };
 
 type Extras = {
   headers?: Record<string, string>;
-  /** For a 400: every parameter that is bad. */
+  /** For a 400: every bad parameter. */
   errors?: readonly ParameterError[];
 };
 
 /**
- * The one error that a request can end with: thrown anywhere, answered in one place. It says what is wrong
- * with a request or a part of the service, not with the code: it has no stack trace, which would cost more
- * than the answer.
+ * The failure of a request: thrown anywhere, turned into a response by `app.onError`. It has no stack trace, which
+ * would cost more than the response: the fault is in the request or in a dependency, not in the code.
  */
 export class Problem extends Error {
   override name = "Problem";
@@ -53,7 +53,7 @@ export class Problem extends Error {
   }
 }
 
-/** A problem document (RFC 9457) and the headers that go with it. */
+/** Creates the parts of a response with a problem document (RFC 9457). */
 export const problemDocument = ({ problem, message, extras }: Problem) => {
   const { status, title } = PROBLEMS[problem];
   const body = {
@@ -71,21 +71,19 @@ export const problemDocument = ({ problem, message, extras }: Problem) => {
   return { status, headers, body: JSON.stringify(body) };
 };
 
-/** What was sent is no request that HTTP knows. */
-export const notHttp = (headers: Record<string, string> = {}) =>
-  new Problem("bad-request", "This request cannot be read.", { headers });
+export const malformedRequest = (headers: Record<string, string> = {}) =>
+  new Problem("bad-request", "The request is not valid HTTP.", { headers });
 
 const METHODS = ["GET", "HEAD", "OPTIONS"];
 
-/** What is said to a method that a route does not have. */
 export const methodNotAllowed = (methods: readonly string[] = METHODS, headers: Record<string, string> = {}) =>
-  new Problem("method-not-allowed", `This service only answers ${methods.join(", ")}.`, {
+  new Problem("method-not-allowed", `Allowed methods: ${methods.join(", ")}.`, {
     headers: { ...headers, Allow: methods.join(", ") },
   });
 
-/** Nothing is known of a chain, yet: that is neither `false` nor `[]`. */
+/** The index of a chain cannot answer yet: neither `false` nor `[]` would be true. */
 export const notIndexed = (detail: string) =>
-  new Problem("not-indexed", detail, { headers: { "Retry-After": String(INDEXING_SECONDS) } });
+  new Problem("not-indexed", detail, { headers: { "Retry-After": String(INDEX_RETRY_SECONDS) } });
 
-/** When to ask again about a chain that is not indexed, or not up to date. */
-export const INDEXING_SECONDS = 10;
+/** `Retry-After` for a chain that is not indexed or not up to date. */
+export const INDEX_RETRY_SECONDS = 10;

@@ -1,9 +1,9 @@
 import type { StatusCode } from "hono/utils/http-status";
 import type { ApiContext } from "./context.ts";
+import type { Freshness } from "./database/freshness.ts";
 import { type Problem, problemDocument } from "./problem.ts";
-import type { Freshness } from "./queries/freshness.ts";
 
-/** What a page of another origin may read of an answer. */
+/** Response headers that pages of other origins may read. */
 export const EXPOSED_HEADERS = [
   "X-Indexed-Block",
   "X-Indexed-Block-Timestamp",
@@ -15,10 +15,9 @@ export const EXPOSED_HEADERS = [
   "X-Request-Id",
 ];
 
-/** Every answer is for any origin to read, */
 const EXPOSED = EXPOSED_HEADERS.join();
 
-/** but for those that are for our own pages: no other origin is told anything, and nothing is kept. */
+/** For responses that only our own pages may read: no other origin reads them, and nothing caches them. */
 const PRIVATE_HEADERS = {
   "Cache-Control": "no-store",
   "Cross-Origin-Resource-Policy": "same-origin",
@@ -28,8 +27,8 @@ const PRIVATE_HEADERS = {
 export type Body = string | Buffer<ArrayBuffer> | ReadableStream | null;
 
 /**
- * The answer to a request, with the headers that all have. They go into one literal, which the server writes as it is:
- * with Hono's c.header() for each, an answer takes an eighth longer.
+ * Creates a response with the common headers. They are one literal, which the server writes as it is: with Hono's
+ * c.header() for each, a request takes an eighth longer.
  */
 export const respond = (
   c: ApiContext,
@@ -39,7 +38,7 @@ export const respond = (
 ): Response => {
   const requestId = c.get("requestId");
   if (c.get("isPrivate")) {
-    // With what was set by then: cookies.
+    // Unlike `new Response`, this includes the cookies set so far.
     return c.newResponse(body as string, status as StatusCode, {
       ...PRIVATE_HEADERS,
       "X-Request-Id": requestId,
@@ -53,7 +52,7 @@ export const respond = (
     ...c.get("rateLimit"),
     ...headers,
   };
-  // Hono answers a HEAD without the body that its length would be known by.
+  // Hono drops the body of a HEAD, and with it the length.
   if (c.req.method === "HEAD" && (typeof body === "string" || Buffer.isBuffer(body))) {
     all["Content-Length"] = String(Buffer.byteLength(body));
   }
@@ -68,7 +67,7 @@ export const respondProblem = (c: ApiContext, problem: Problem): Response => {
   return respond(c, status, body, headers);
 };
 
-/** Those of an answer from the index: the block that it is true at, and that nobody may keep it. */
+/** Creates the headers of an answer from the index: the block at which it holds, and no caching. */
 export const answerHeaders = ({ indexedBlock, indexedBlockTimestamp, finalizedBlock }: Freshness) => ({
   "Content-Type": "application/json",
   "Cache-Control": "no-store",

@@ -3,29 +3,22 @@ import type { Http2ServerRequest } from "node:http2";
 import type { AddressInfo, Socket } from "node:net";
 import { getRequestListener } from "@hono/node-server";
 import type { ApiApp } from "./context.ts";
-import { methodNotAllowed, notHttp, Problem, problemDocument } from "./problem.ts";
+import { Connections } from "./server/connections.ts";
+import { MAX_HEADER_BYTES, rejectConnect, rejectUnparsed, respondMalformed } from "./server/reject-request.ts";
 
-const LARGEST_HEADERS = 8192;
-/** How long what is under way may take when the server is asked to end: less than whoever asks will wait. */
-const GRACE_MS = 8_000;
-/** How long a client that was refused, or has not asked anything yet, may keep its connection open. */
-const LINGER_MS = 1_000;
-/** How long a client may take to send the headers of a request. */
-const HEADERS_MS = 10_000;
-/** How long a connection may be idle. Longer than proxies keep one: it is theirs to close. */
-const IDLE_MS = 75_000;
-/** How long a client may take nothing of its answer. */
-const STALL_MS = 60_000;
-/** For one more than these, which take some 60 MB, the oldest idle one is closed. */
-const MOST_CONNECTIONS = 10_000;
-/** Of a connection with so many requests under way no more are read: pipelining gets nobody ahead of others. */
-const MOST_UNDER_WAY = 32;
-/** With more than these under way in all, which take some 100 MB, connections that pipeline are closed. */
-const MOST_UNDER_WAY_IN_ALL = 20_000;
+/** Time for requests in flight to finish when the server stops: less than a supervisor waits. */
+const STOP_TIMEOUT_MS = 8_000;
+/** Time for a new connection to send its first request when the server stops. */
+const FIRST_REQUEST_MS = 1_000;
+const HEADERS_TIMEOUT_MS = 10_000;
+/** Longer than proxies keep idle connections, so that the proxy closes first. */
+const IDLE_TIMEOUT_MS = 75_000;
+/** Maximum time in which a client reads nothing of its response. */
+const STALL_TIMEOUT_MS = 60_000;
 
 export type RunningServer = {
   port: number;
-  /** Accepts nothing more, finishes what is under way, and ends. */
+  /** Stops accepting, finishes requests in flight, and closes. */
   stop: () => Promise<void>;
 };
 
@@ -36,34 +29,38 @@ export const startServer = async (
   port: number,
   onError: (error: Error) => void,
 ): Promise<RunningServer> => {
-  const answer = getRequestListener(
-    (request, bindings) => (hasHost(bindings.incoming) ? app.fetch(request, bindings) : unreadable()),
-    // The app answers for its own errors: what comes here could not be made a request for it.
-    { hostname: "localhost", errorHandler: unreadable },
+  const listener = getRequestListener(
+    (request, bindings) => (hasValidHost(bindings.incoming) ? app.fetch(request, bindings) : respondMalformed()),
+    // The app handles its own errors. This handler gets requests that cannot become a Request.
+    { hostname: "localhost", errorHandler: respondMalformed },
   );
   const server = createServer(
     {
-      maxHeaderSize: LARGEST_HEADERS,
-      headersTimeout: HEADERS_MS,
+      maxHeaderSize: MAX_HEADER_BYTES,
+      headersTimeout: HEADERS_TIMEOUT_MS,
       requestTimeout: 15_000,
-      // How often Node looks for what is late: by default only every 30 s.
+      // By default, Node checks these timeouts only every 30 s.
       connectionsCheckingInterval: 1_000,
-      keepAliveTimeout: IDLE_MS,
-      // Node would refuse a request without one with an empty body. hasHost() refuses it too, with a problem.
+      keepAliveTimeout: IDLE_TIMEOUT_MS,
+      // Node would reject a request without a host with an empty body. hasValidHost() rejects it with a problem.
       requireHostHeader: false,
     },
-    answer,
+    listener,
   );
-  server.timeout = STALL_MS;
-  // Node would answer an expectation that it does not know with an empty 417.
-  server.on("checkExpectation", answer);
-  // A CONNECT would have its connection closed without a word.
-  server.on("connect", (_, socket: Socket) => refuse(socket, methodNotAllowed(undefined, ANY_ORIGIN)));
-  const connections = watchConnections(server);
+  server.timeout = STALL_TIMEOUT_MS;
+  // Node answers a request with an upgrade, but drops requests that follow it in the same packet.
+  server.prependListener("request", ({ headers }, response) => {
+    if (headers.upgrade !== undefined) response.shouldKeepAlive = false;
+  });
+  // Node would answer an unknown expectation with an empty 417.
+  server.on("checkExpectation", listener);
+  server.on("connect", (_, socket: Socket) => rejectConnect(socket));
+  const connections = new Connections(server);
   server.on("clientError", (error: NodeJS.ErrnoException, socket: Socket) => {
-    // What is being answered on this connection must not be broken into.
-    if (error.code === "ECONNRESET" || !socket.writable || connections.isBusy(socket)) socket.destroy();
-    else refuse(socket, whyUnreadable(error));
+    // A rejection must not break into a response in flight.
+    const canReject = error.code !== "ECONNRESET" && socket.writable && !connections.hasRequestsInFlight(socket);
+    if (canReject) rejectUnparsed(socket, error);
+    else socket.destroy();
   });
   await listen(server, host, port);
   server.on("error", onError);
@@ -72,129 +69,20 @@ export const startServer = async (
   return { port: actualPort, stop: () => stop(server, connections) };
 };
 
-type Connections = ReturnType<typeof watchConnections>;
-
-/**
- * Knows which connections have requests under way, and bounds both. Node itself never closes one that has not asked
- * anything yet when the server is to end.
- */
-const watchConnections = (server: Server) => {
-  /** How many requests each has under way; the oldest connection first. */
-  const open = new Map<Socket, { hasAsked: boolean; underWay: number }>();
-  let underWayInAll = 0;
-  const closeOldestIdle = (): boolean => {
-    for (const [socket, { underWay }] of open) {
-      if (underWay > 0) continue;
-      open.delete(socket);
-      socket.destroy();
-      return true;
-    }
-    return false;
-  };
-
-  server.on("connection", (socket) => {
-    if (open.size >= MOST_CONNECTIONS && !closeOldestIdle()) {
-      socket.destroy();
-      return;
-    }
-    const connection = { hasAsked: false, underWay: 0 };
-    open.set(socket, connection);
-    socket.once("close", () => {
-      open.delete(socket);
-      // Those that waited for their turn are never told.
-      underWayInAll -= connection.underWay;
-      connection.underWay = 0;
-    });
-    // Node resumes a connection after each request that it has read.
-    socket.on("resume", () => {
-      if (connection.underWay >= MOST_UNDER_WAY) socket.pause();
-    });
-  });
-  /** A request is under way. */
-  const begin = (socket: Socket): void => {
-    const connection = open.get(socket);
-    if (!connection) return;
-    connection.hasAsked = true;
-    underWayInAll++;
-    if (++connection.underWay === MOST_UNDER_WAY) socket.pause();
-    if (connection.underWay > 1 && underWayInAll > MOST_UNDER_WAY_IN_ALL) socket.destroy();
-  };
-  /** It is answered. */
-  const end = (socket: Socket): void => {
-    const connection = open.get(socket);
-    if (!connection || connection.underWay === 0) return;
-    underWayInAll--;
-    if (connection.underWay-- === MOST_UNDER_WAY) socket.resume();
-  };
-  server.on("request", ({ socket }, response) => {
-    begin(socket);
-    response.on("close", () => end(socket));
-  });
-
-  const isBusy = (socket: Socket) => (open.get(socket)?.underWay ?? 0) > 0;
-  return {
-    isBusy,
-    /** Closes those that have been answered; and those that have never asked, if they are to. */
-    closeIdle: (isPatient: boolean) => {
-      for (const [socket, { hasAsked, underWay }] of open) {
-        const isAnswered = underWay === 0 && socket.writableLength === 0;
-        if (isAnswered && (hasAsked || !isPatient)) socket.destroy();
-      }
-    },
-    closeAll: () => {
-      for (const socket of open.keys()) socket.destroy();
-    },
-  };
-};
-
-/** What is refused before the app sees it is for any origin to read, too. */
-const ANY_ORIGIN = { "Access-Control-Allow-Origin": "*" };
-
-const unreadable = (): Response => {
-  const { status, headers, body } = problemDocument(notHttp(ANY_ORIGIN));
-  return new Response(body, { status, headers });
-};
-
 const HOST = /^(?:[\w.-]+|\[[\da-f:.]+\])(?::(\d{1,5}))?$/i;
-const HIGHEST_PORT = 65_535;
+const MAX_PORT = 65_535;
 
-/** Whether a request says for whom it is, and says so once: if it did twice, a proxy could take it for another one. */
-const hasHost = ({ headers, rawHeaders, httpVersion }: IncomingMessage | Http2ServerRequest): boolean => {
-  // HTTP 1.0 does without a host, as in old health checks.
+/** Requires exactly one valid Host header: with two, a proxy could pick the other one. */
+const hasValidHost = ({ headers, rawHeaders, httpVersion }: IncomingMessage | Http2ServerRequest): boolean => {
+  // HTTP 1.0, which old health checks use, needs no host.
   if (headers.host === undefined) return httpVersion === "1.0";
-  const [isHost, port = "0"] = HOST.exec(headers.host) ?? [];
-  if (isHost === undefined || Number(port) > HIGHEST_PORT) return false;
+  const [host, port = "0"] = HOST.exec(headers.host) ?? [];
+  if (host === undefined || Number(port) > MAX_PORT) return false;
   let hosts = 0;
   for (let index = 0; index < rawHeaders.length; index += 2) {
     if (rawHeaders[index]?.length === 4 && rawHeaders[index]?.toLowerCase() === "host") hosts++;
   }
   return hosts === 1;
-};
-
-const whyUnreadable = ({ code }: NodeJS.ErrnoException): Problem => {
-  switch (code) {
-    case "HPE_HEADER_OVERFLOW":
-      return new Problem("headers-too-large", `URL and headers may have ${LARGEST_HEADERS} bytes together.`, {
-        headers: ANY_ORIGIN,
-      });
-    case "ERR_HTTP_REQUEST_TIMEOUT":
-      return tooSlow();
-    default:
-      return notHttp(ANY_ORIGIN);
-  }
-};
-
-const tooSlow = () => new Problem("request-timeout", "The request did not arrive in time.", { headers: ANY_ORIGIN });
-
-/** Answers a request that never reaches the app, and ends its connection. */
-const refuse = (socket: Socket, problem: Problem) => {
-  socket.on("error", () => socket.destroy());
-  const { status, headers, body } = problemDocument(problem);
-  const lines = Object.entries({ ...headers, "Content-Length": Buffer.byteLength(body), Connection: "close" });
-  const head = lines.map(([name, value]) => `${name}: ${value}`).join("\r\n");
-  socket.end(`HTTP/1.1 ${status} ${problem.problem}\r\n${head}\r\n\r\n${body}`);
-  // It is still open from the other side. Nothing else would ever end it.
-  setTimeout(() => socket.destroy(), LINGER_MS).unref();
 };
 
 const listen = (server: Server, host: string, port: number) =>
@@ -207,13 +95,14 @@ const listen = (server: Server, host: string, port: number) =>
   });
 
 const stop = async (server: Server, connections: Connections): Promise<void> => {
+  // Node 26 would close connections that have not sent their first request yet.
+  server.closeIdleConnections = () => {};
   const closed = new Promise<void>((resolve) => server.close(() => resolve()));
-  // A connection that has been answered would stay open for the next request; one that has just been made
-  // may be about to ask its first.
+  // Idle connections would stay open for a next request. New ones may be about to send their first.
   const stoppedAt = Date.now();
-  const closeIdle = setInterval(() => connections.closeIdle(Date.now() < stoppedAt + LINGER_MS), 50);
-  const giveUp = setTimeout(() => connections.closeAll(), GRACE_MS);
+  const closeIdle = setInterval(() => connections.closeIdle(Date.now() >= stoppedAt + FIRST_REQUEST_MS), 50);
+  const closeAll = setTimeout(() => connections.closeAll(), STOP_TIMEOUT_MS);
   await closed;
   clearInterval(closeIdle);
-  clearTimeout(giveUp);
+  clearTimeout(closeAll);
 };

@@ -1,59 +1,63 @@
+import { BlockList, isIPv4 } from "node:net";
 import { z } from "zod";
 import { rpcUrlList } from "../indexer/settings.ts";
-import { indexSchemas } from "../registry/shard-name.ts";
 import {
   databaseUrl,
+  dropEmptyVariables,
   integer,
   isUrl,
+  listProblems,
   logLevel,
   port,
-  problemsOf,
   SettingsError,
-  setVariables,
   type Variables,
-} from "../stack/settings.ts";
+} from "../process/settings.ts";
+import { networks } from "../registry/networks.ts";
+import { indexSchemas } from "../registry/shard-name.ts";
+import { canNameSite } from "./developers/sign-in-message.ts";
 import { parseProxies, type TrustedProxies } from "./limits/client-address.ts";
 import type { Limit } from "./limits/sliding-window.ts";
-import { canNameSite } from "./portal/sign-in-message.ts";
 
 export type ApiSettings = {
-  /** A replica of the database, to answer from; null: the database itself. */
+  /** URL of a replica that answers come from; null: the database itself. */
   databaseReadUrl: string | null;
-  /** The shards to answer from: each is the name of its views schema. */
+  /** Names of the shards, which are the schemas of their views. */
   shards: readonly string[];
   host: string;
   port: number;
-  /** A chain whose newest indexed block is older than this is not answered for. */
+  /** Maximum lag of a chain's index. Requests about a chain with a greater lag are a 503. */
   maxIndexLagSeconds: number;
-  /** How often a client may ask without a key. */
+  /** Chains that make no empty blocks. Their newest block may be old. */
+  quietChains: ReadonlySet<number>;
+  /** Rate limit of a client without an API key. */
   limit: Limit;
-  /** Where all API processes count together; null: each counts by itself. */
+  /** URL of the store that API processes share for rate limits; null: each process has its own limit. */
   limitStoreUrl: string | null;
   trustedProxies: TrustedProxies | null;
-  /** The origin that people reach the service at; null: only its own machine is known. */
+  /** Public origin of the service; null: people can sign in from its own machine only. */
   publicUrl: string | null;
-  /** Whether there is a page where people make keys, and how many each wallet may have. */
   hasDeveloperPortal: boolean;
+  /** Maximum API keys of a wallet. */
   keysPerWallet: number;
-  /** RPCs by chain: contract wallets of these chains can sign in. */
-  rpcUrls: ReadonlyMap<number, readonly string[]>;
+  /** RPC URLs by chain, all over HTTP. Contract wallets of these chains can sign in. */
+  signInRpcUrls: ReadonlyMap<number, readonly string[]>;
   metricsHost: string;
   metricsPort: number;
   logLevel: string;
 };
 
 const BAD_PROXIES =
-  "must be off, or the networks of your proxies with commas, such as 10.0.0.0/8,fd00::/8; " +
-  "one that takes in everybody would let everybody choose an address";
+  "must be off, or the networks of your proxies, separated by commas, such as 10.0.0.0/8,fd00::/8; " +
+  "a network that includes everyone would let every client choose its address";
 
-/** As the store's client reads it: a host, a number for a database, and what can be decoded. */
+/** Accepts what the store's client can parse: a host, a numeric database, and decodable credentials. */
 const isStoreUrl = (value: string): boolean => {
   if (!isUrl(["redis:", "rediss:"])(value)) return false;
   const { hostname, pathname, username, password } = new URL(value);
-  return hostname !== "" && /^(\/\d*)?$/.test(pathname) && canBeDecoded(username) && canBeDecoded(password);
+  return hostname !== "" && /^(\/\d*)?$/.test(pathname) && isDecodable(username) && isDecodable(password);
 };
 
-const canBeDecoded = (text: string): boolean => {
+const isDecodable = (text: string): boolean => {
   try {
     decodeURIComponent(text);
     return true;
@@ -62,27 +66,60 @@ const canBeDecoded = (text: string): boolean => {
   }
 };
 
-/** An origin, and one that a wallet can be asked to sign in to. */
+/** Accepts an origin that a sign-in message can name. */
 const isPublicUrl = (value: string): boolean => {
   if (!isUrl(["http:", "https:"])(value)) return false;
   const { origin, href } = new URL(value);
   return href === `${origin}/` && canNameSite({ origin });
 };
 
-const RPC_PREFIX = "PONDER_RPC_URL_";
+const PRIVATE_NETWORKS = new BlockList();
+for (const [network, prefix] of [
+  ["127.0.0.0", 8],
+  ["10.0.0.0", 8],
+  ["172.16.0.0", 12],
+  ["192.168.0.0", 16],
+] as const) {
+  PRIVATE_NETWORKS.addSubnet(network, prefix, "ipv4");
+}
 
-/** The indexer's own variables. What is wrong with their names, the indexer says. */
-const parseRpcUrls = (variables: Variables) => {
-  const rpcUrls = new Map<number, readonly string[]>();
+/** Accepts https, and http for hosts that only a machine itself or a private network has. */
+const isSafeUrl = (value: string): boolean => {
+  const { protocol, hostname } = new URL(value);
+  if (protocol === "https:") return true;
+  return isIPv4(hostname) ? PRIVATE_NETWORKS.check(hostname) : /(^|\.)(localhost|local|internal)$/.test(hostname);
+};
+
+const QUIET_NETWORKS = [...networks.values()].filter(({ quiet }) => quiet).map(({ chainId }) => chainId);
+
+const isHttpUrl = isUrl(["http:", "https:"]);
+const SIGN_IN_RPC_PREFIX = "SIGN_IN_RPC_URL_";
+const signInRpcUrlList = rpcUrlList.refine((urls) => urls.every(isHttpUrl), {
+  error: "must be one or more URLs separated by commas, each http or https",
+});
+
+/**
+ * Reads the RPC URLs for sign-ins: their own ones, else the indexer's. A response over a WebSocket cannot be bounded, so
+ * those are left out.
+ */
+const parseSignInRpcUrls = (variables: Variables) => {
+  const signInRpcUrls = new Map<number, readonly string[]>();
   const problems: string[] = [];
-  for (const [name, value] of Object.entries(variables)) {
-    const id = name.startsWith(RPC_PREFIX) ? name.slice(RPC_PREFIX.length) : "";
-    if (!/^[1-9]\d*$/.test(id)) continue;
-    const parsed = rpcUrlList.safeParse(value);
-    if (parsed.success) rpcUrls.set(Number(id), parsed.data);
-    else problems.push(`${name} ${parsed.error.issues[0]?.message}.`);
-  }
-  return { rpcUrls, problems };
+  const read = (prefix: string, schema: typeof rpcUrlList) => {
+    for (const [name, value] of Object.entries(variables)) {
+      if (!name.startsWith(prefix)) continue;
+      const id = name.slice(prefix.length);
+      const parsed = schema.safeParse(value);
+      if (!/^[1-9]\d*$/.test(id)) {
+        // The indexer reports malformed names of its own variables.
+        if (prefix === SIGN_IN_RPC_PREFIX) problems.push(`${name} must end in a chain id.`);
+      } else if (!parsed.success) problems.push(`${name} ${parsed.error.issues[0]?.message}.`);
+      else if (parsed.data.some(isHttpUrl)) signInRpcUrls.set(Number(id), parsed.data.filter(isHttpUrl));
+    }
+  };
+  read("PONDER_RPC_URL_", rpcUrlList);
+  read(SIGN_IN_RPC_PREFIX, signInRpcUrlList);
+  return { signInRpcUrls, problems };
 };
 
 const schema = z.object({
@@ -91,6 +128,14 @@ const schema = z.object({
   HOST: z.string().default("0.0.0.0"),
   PORT: port.default(8080),
   MAX_INDEX_LAG_SECONDS: integer(1, 1_000_000_000).default(600),
+  QUIET_CHAINS: z
+    .string()
+    .regex(/^\d+(\s*,\s*\d+)*$/, { error: "must be chain ids separated by commas, such as 1996,2911", abort: true })
+    .transform((value) => value.split(",").map(Number))
+    .refine((chainIds) => chainIds.every((chainId) => networks.has(chainId)), {
+      error: "names a chain without a registry",
+    })
+    .default([]),
   RATE_LIMIT_REQUESTS: integer(1, 1_000_000).default(25),
   RATE_LIMIT_WINDOW_SECONDS: integer(1, 3600).default(10),
   RATE_LIMIT_STORE: z
@@ -110,7 +155,12 @@ const schema = z.object({
   PUBLIC_URL: z
     .string()
     .refine(isPublicUrl, {
-      error: "must be the address that people reach this service at, without a path, such as https://api.example",
+      error: "must be the address of this service without a path, such as https://api.example",
+      abort: true,
+    })
+    .refine(isSafeUrl, {
+      error:
+        "must begin with https:// for a public host: over http, anyone on the way could read the session of a user and new keys, and use them",
     })
     .transform((value) => new URL(value).origin)
     .optional(),
@@ -121,18 +171,18 @@ const schema = z.object({
   LOG_LEVEL: logLevel,
 });
 
-/** The names of all its settings. */
-export const API_VARIABLES = Object.keys(schema.shape);
+/** Names of all settings of the API; per-chain names without the chain id. */
+export const API_VARIABLES = [...Object.keys(schema.shape), SIGN_IN_RPC_PREFIX];
 
-/** Reads the API's settings from the environment. Throws a SettingsError that names every problem. */
+/** Parses the API's settings. Throws a SettingsError that names every problem. */
 export const parseApiSettings = (environment: NodeJS.ProcessEnv): ApiSettings => {
-  const variables = setVariables(environment);
+  const variables = dropEmptyVariables(environment);
   const parsed = schema.safeParse(variables);
-  const isOrphan = variables.DATABASE_READ_URL !== undefined && variables.DATABASE_URL === undefined;
-  const { rpcUrls, problems: rpcProblems } = parseRpcUrls(variables);
+  const hasReplicaOnly = variables.DATABASE_READ_URL !== undefined && variables.DATABASE_URL === undefined;
+  const { signInRpcUrls, problems: rpcProblems } = parseSignInRpcUrls(variables);
   const problems = [
-    ...(parsed.success ? [] : problemsOf(parsed.error)),
-    ...(isOrphan ? ["DATABASE_READ_URL needs DATABASE_URL, the database that it is a replica of."] : []),
+    ...(parsed.success ? [] : listProblems(parsed.error)),
+    ...(hasReplicaOnly ? ["DATABASE_READ_URL needs DATABASE_URL, the primary of this replica."] : []),
     ...rpcProblems,
   ];
   if (!parsed.success || problems.length > 0) throw new SettingsError(problems);
@@ -143,18 +193,18 @@ export const parseApiSettings = (environment: NodeJS.ProcessEnv): ApiSettings =>
     host: data.HOST,
     port: data.PORT,
     maxIndexLagSeconds: data.MAX_INDEX_LAG_SECONDS,
+    quietChains: new Set([...QUIET_NETWORKS, ...data.QUIET_CHAINS]),
     limit: { requests: data.RATE_LIMIT_REQUESTS, windowMs: data.RATE_LIMIT_WINDOW_SECONDS * 1000 },
     limitStoreUrl: data.RATE_LIMIT_STORE === "memory" ? null : data.RATE_LIMIT_STORE,
     trustedProxies: data.TRUST_PROXY,
     publicUrl: data.PUBLIC_URL ?? null,
     hasDeveloperPortal: data.DEVELOPER_PORTAL === "on",
     keysPerWallet: data.DEVELOPER_KEYS_PER_WALLET,
-    rpcUrls,
+    signInRpcUrls,
     metricsHost: data.METRICS_HOST,
     metricsPort: data.METRICS_PORT,
     logLevel: data.LOG_LEVEL,
   };
 };
 
-/** The port that the API listens on. */
 export const apiPort = ({ host, port }: ApiSettings) => ({ host, port, use: "the API", setting: "PORT" });

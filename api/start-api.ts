@@ -1,41 +1,41 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { describeError } from "../stack/program.ts";
-import { Database } from "./database.ts";
+import { describeError } from "../process/program.ts";
+import { Database } from "./database/database.ts";
+import { keepMigrating } from "./database/migrate.ts";
+import type { Build } from "./health/health-routes.ts";
+import { forgetRevokedKeys } from "./keys/forget-revoked-keys.ts";
 import { startLimiter } from "./limits/limiter.ts";
-import type { Log } from "./log.ts";
+import type { ApiLog } from "./metrics/log.ts";
 import { startMetricsServer } from "./metrics/metrics-server.ts";
-import { keepMigrating } from "./migrate.ts";
-import type { Build } from "./routes/health.ts";
 import { startServer } from "./server.ts";
 import { createService } from "./service.ts";
 import type { ApiSettings } from "./settings.ts";
 
-/** How long the start waits for migrations, which go on by themselves after that. */
+/** The start waits this long for migrations, which then continue in the background. */
 const MIGRATION_WAIT_MS = 2_000;
 
 type Options = {
   databaseUrl: string;
   settings: ApiSettings;
   build: Build;
-  log: Log;
-  /** Measures rate-limit windows, and how long keys are remembered. For tests: another clock than `performance.now`. */
+  log: ApiLog;
+  /** For tests: a clock instead of `performance.now`, for rate-limit windows, cached keys and the age of states. */
   now?: () => number;
-  /** For measurements: another database than Postgres. */
+  /** For measurements: a database instead of Postgres. */
   createDatabase?: (...parameters: ConstructorParameters<typeof Database>) => Database;
 };
 
 const connect = (...parameters: ConstructorParameters<typeof Database>) => new Database(...parameters);
 
-/** Starts the public HTTP service in this process, over the database that indexers write to. */
+/** Starts the public HTTP API in this process, over the database that indexers write to. */
 export const startApi = async ({
   databaseUrl,
   settings,
   build,
-  log: logging,
+  log: { log, close: closeLog },
   now,
   createDatabase = connect,
 }: Options) => {
-  const { log } = logging;
   const stopping = new AbortController();
   const { signal } = stopping;
 
@@ -43,16 +43,17 @@ export const startApi = async ({
   const { databaseReadUrl } = settings;
   const database = databaseReadUrl === null ? primary : createDatabase(databaseReadUrl, log, "The read replica");
   const limiter = await startLimiter(settings.limit, settings.limitStoreUrl, log, now);
-  const parts = { primary, database, limiter, build, log, now };
-  const { app, shards, digests, metrics, usage } = await createService(settings, parts);
+  const dependencies = { primary, database, limiter, build, log, now };
+  const { app, shards, digests, metrics, usage } = await createService(settings, dependencies);
   await Promise.race([keepMigrating(databaseUrl, signal, log), sleep(MIGRATION_WAIT_MS, undefined, { ref: false })]);
   await shards.watch(signal, log);
-  const digesting = digests.watch(signal, log);
-  const onUsageError = (error: unknown) => log.error({ err: error }, "Cannot write down how keys were used");
+  const watchingDigests = digests.watch(signal, log);
+  const onUsageError = (error: unknown) => log.error({ err: error }, "Cannot store API key usage");
   usage.watch(signal, onUsageError);
+  forgetRevokedKeys(primary, signal, (error) => log.error({ err: error }, "Cannot delete revoked API keys"));
 
   const server = await startServer(app, settings.host, settings.port, (error) =>
-    log.error({ err: error }, "The server has a problem"),
+    log.error({ err: error }, "HTTP server error"),
   );
   log.info({ host: settings.host, port: server.port, shards: settings.shards }, "Listening");
   const onMetricsError = (error: unknown) => log.error({ err: error }, "Metrics cannot be served");
@@ -68,19 +69,19 @@ export const startApi = async ({
 
   return {
     port: server.port,
-    /** Finishes the requests in flight, and ends. */
+    /** Finishes the requests in flight, then closes everything. */
     stop: async () => {
       stopping.abort();
-      log.info("Stopping: no new requests");
+      log.info("Stopping: accepting no new requests");
       await server.stop();
       await usage.write().catch(onUsageError);
-      if (!usage.isWritten) log.warn("Some requests with keys were not counted: they could not be written down");
+      if (!usage.isWritten) log.warn("Usage of API keys is lost: it could not be stored");
       limiter.close();
-      await digesting;
+      await watchingDigests;
       await Promise.all([...new Set([primary, database])].map((each) => each.close()));
       metricsServer?.close();
       metricsServer?.closeAllConnections();
-      logging.close();
+      closeLog();
     },
   };
 };

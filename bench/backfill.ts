@@ -3,38 +3,36 @@ import { setTimeout as sleep } from "node:timers/promises";
 import pg from "pg";
 import type { IndexPlan } from "../indexer/plan.ts";
 import { startPonder } from "../indexer/start-ponder.ts";
+import { type Child, startNode } from "../process/child.ts";
+import { findFreePort } from "../process/ports.ts";
 import { networks } from "../registry/networks.ts";
-import { type Child, startNode } from "../stack/child.ts";
-import { findFreePort } from "../stack/ports.ts";
 import { compare } from "./comparison.ts";
-import { DATA, logFile, withDatabase } from "./database.ts";
 import { cpuSeconds, peakMemory, serverCpuSeconds } from "./process-cost.ts";
 import type { Case } from "./report.ts";
 import { median } from "./rounds.ts";
+import { DATA, logFile, withDatabase } from "./with-database.ts";
 
 const ROOT = join(import.meta.dirname, "..");
 const SCHEMA = "backfill";
 
 const APPS = { ours: ROOT, baseline: join(import.meta.dirname, "empty-handlers") };
-const LEAST_RATIO = 0.6;
-const MOST_MEMORY = 2 * 1024 ** 3;
-const WATCH_MS = 50;
+const MIN_RATIO = 0.6;
+const MAX_MEMORY = 2 * 1024 ** 3;
+const POLL_MS = 50;
 const PROGRESS_MS = 10_000;
 
 type Log = (message: string) => void;
 type App = keyof typeof APPS;
 type Run = {
-  seconds: number;
   eventsPerSecond: number;
-  /** Of the Ponder process, in bytes. */
+  /** Peak memory of the Ponder process, in bytes. */
   peakMemory: number;
   cpuMsPerEvent: number;
   postgresCpuMsPerEvent: number;
-  rows: Record<string, number>;
 };
 
 type Options = {
-  /** A Postgres where databases can be made and dropped. */
+  /** A Postgres server on which databases can be created and dropped. */
   serverUrl: string;
   events: number;
   rounds: number;
@@ -42,33 +40,36 @@ type Options = {
 };
 
 /**
- * How fast history is indexed, from the first request for logs until the index has caught up, beside
- * the same Ponder app with handlers that do nothing.
+ * Measures the speed of a backfill, from the first request for logs until the index has caught up, beside
+ * the same Ponder app with empty handlers.
  */
 export const measureBackfill = async ({ serverUrl, events, rounds, log }: Options): Promise<Case[]> => {
   const runs: Record<App, Run[]> = { ours: [], baseline: [] };
   for (let round = 1; round <= rounds; round++) {
-    // In turns, and each first as often: what else the machine does meets both.
+    // Alternate the order: other load on the machine affects both.
     for (const app of round % 2 ? (["ours", "baseline"] as const) : (["baseline", "ours"] as const)) {
       log(`backfill, round ${round} of ${rounds}: ${app}, ${events} events`);
-      const run = await backfill(app, serverUrl, events, log);
+      const run = await runBackfill(app, serverUrl, events, log);
       log(`  ${Math.round(run.eventsPerSecond)} events/s, ${Math.round(run.peakMemory / 1024 ** 2)} MB`);
       runs[app].push(run);
     }
   }
 
+  return summarizeRuns(runs, `${events.toLocaleString("en")} events`);
+};
+
+const summarizeRuns = (runs: Record<App, Run[]>, amount: string): Case[] => {
   const medianOf = (app: App, figure: "eventsPerSecond" | "cpuMsPerEvent" | "postgresCpuMsPerEvent") =>
     median(runs[app].map((run) => run[figure]));
-  const memory = (app: App) => Math.max(...runs[app].map((run) => run.peakMemory));
+  const maxMemory = (app: App) => Math.max(...runs[app].map((run) => run.peakMemory));
   const describe = (app: App): Pick<Case, "figures" | "remark"> => ({
     figures: {
       apiMicroseconds: medianOf(app, "cpuMsPerEvent") * 1000,
       postgresMicroseconds: medianOf(app, "postgresCpuMsPerEvent") * 1000,
-      memoryMegabytes: memory(app) / 2 ** 20,
+      memoryMegabytes: maxMemory(app) / 2 ** 20,
     },
     remark: `${Math.round(medianOf(app, "eventsPerSecond")).toLocaleString("en")} events/s; µs are the indexer's, for each event`,
   });
-  const amount = `${events.toLocaleString("en")} events`;
   return [
     { name: `backfill of ${amount}, empty handlers`, ...describe("baseline"), comparisons: [] },
     {
@@ -80,13 +81,13 @@ export const measureBackfill = async ({ serverUrl, events, rounds, log }: Option
           unit: "events/s",
           ours: medianOf("ours", "eventsPerSecond"),
           theirs: medianOf("baseline", "eventsPerSecond"),
-          target: { atLeast: LEAST_RATIO },
+          target: { atLeast: MIN_RATIO },
         }),
         compare({
           baseline: "2 GB",
           unit: "peak memory",
-          ours: memory("ours"),
-          theirs: MOST_MEMORY,
+          ours: maxMemory("ours"),
+          theirs: MAX_MEMORY,
           target: { atMost: 1 },
         }),
       ],
@@ -94,7 +95,7 @@ export const measureBackfill = async ({ serverUrl, events, rounds, log }: Option
   ];
 };
 
-const backfill = (app: App, serverUrl: string, events: number, log: Log): Promise<Run> =>
+const runBackfill = (app: App, serverUrl: string, events: number, log: Log): Promise<Run> =>
   withDatabase(serverUrl, `backfill_${app}`, async (databaseUrl) => {
     const parts: Child[] = [];
     const client = new pg.Client(databaseUrl);
@@ -112,27 +113,16 @@ const backfill = (app: App, serverUrl: string, events: number, log: Log): Promis
       await untilReady(client, ponder, log);
       const seconds = (Date.now() - (await rpc.firstLogsAt())) / 1000;
       return {
-        seconds,
         eventsPerSecond: events / seconds,
         peakMemory: peakMemory(ponder.pid),
         cpuMsPerEvent: (cpuSeconds(ponder.pid) * 1000) / events,
         postgresCpuMsPerEvent: ((serverCpu() - serverCpuBefore) * 1000) / events,
-        rows: await countRows(client),
       };
     } finally {
       for (const part of parts.reverse()) await part.stop();
       await client.end();
     }
   });
-
-const countRows = async (client: pg.Client): Promise<Record<string, number>> => {
-  const { rows } = await client.query(
-    `select (select count(*)::int from ${SCHEMA}.delegation_change) as changes,
-            (select count(*)::int from ${SCHEMA}.delegation_v1) as "activeV1",
-            (select count(*)::int from ${SCHEMA}.delegation_v2) as "activeV2"`,
-  );
-  return rows[0];
-};
 
 const startReplayRpc = async (events: number) => {
   const port = await findFreePort();
@@ -184,15 +174,15 @@ const startApp = async (app: App, rpcUrl: string, databaseUrl: string): Promise<
   });
 };
 
-/** Resolves when Ponder is through with history, its indexes included. */
+/** Resolves when Ponder has finished the backfill, including its indexes. */
 const untilReady = async (client: pg.Client, ponder: Child, log: Log): Promise<void> => {
   let hasEnded = false;
   ponder.exited.then(() => {
     hasEnded = true;
   });
   let reportAt = Date.now() + PROGRESS_MS;
-  for (; ; await sleep(WATCH_MS)) {
-    if (hasEnded) throw new Error(`Ponder ended before it had caught up: see ${DATA}.`);
+  for (; ; await sleep(POLL_MS)) {
+    if (hasEnded) throw new Error(`Ponder exited before it had caught up: see the logs in ${DATA}.`);
     const { rows: tables } = await client.query(`select to_regclass('${SCHEMA}._ponder_meta') as meta`);
     if (!tables[0].meta) continue;
     const { rows } = await client.query(`select value->'is_ready' = '1' as ready from ${SCHEMA}._ponder_meta`);

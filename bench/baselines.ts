@@ -5,11 +5,10 @@ import { drizzle } from "drizzle-orm/node-postgres";
 import { Hono } from "hono";
 import pg from "pg";
 import { type Address, zeroAddress, zeroHash } from "viem";
-import { checksumAddress, checksumContract } from "../api/checksum-address.ts";
-import { indexTables } from "../api/tables.ts";
+import { indexTables } from "../api/database/tables.ts";
+import { checksumAddress, checksumContract } from "../api/delegations/checksum-address.ts";
 
-// What the service is measured beside: plain Hono routes, each as a person would write it who has no
-// reason to think about speed.
+// Baselines: plain Hono routes, written without any regard to speed.
 //
 //   node --import tsx bench/baselines.ts --port 9000 --database-url postgres://… --schema registry_…
 
@@ -26,7 +25,7 @@ const pool = new pg.Pool({
   connectionString: databaseUrl,
   max: 8,
   options: `-c search_path=${schema}`,
-  // While others are measured, it would close them; to make them again is not what is compared.
+  // Keep idle connections while others are measured: reconnecting is not part of the comparison.
   idleTimeoutMillis: 0,
 });
 const db = drizzle(pool, { casing: "snake_case" });
@@ -34,14 +33,14 @@ const { delegationV2 } = indexTables(schema);
 
 const app = new Hono();
 
-/** No database at all. */
+/** A route without a database. */
 app.get("/bare", (c) => c.json(true));
 
 const CHECK = `
   select 1 from delegation_v2
   where chain_id = $1 and vault = $2 and delegate = $3 and type = 'ALL' and contract = $4 and token_id = 0 and rights = $5`;
 
-/** The v2 check of an entire wallet, by primary key: a statement for each request. */
+/** The v2 check of an entire wallet by primary key, with one statement per request. */
 app.get("/query", async (c) => {
   const { to, from } = c.req.query();
   const { rows } = await pool.query({
@@ -52,7 +51,7 @@ app.get("/query", async (c) => {
   return c.json(rows.length > 0);
 });
 
-const LISTED = {
+const LIST_COLUMNS = {
   type: delegationV2.type,
   vault: delegationV2.vault,
   delegate: delegationV2.delegate,
@@ -60,20 +59,20 @@ const LISTED = {
   tokenId: delegationV2.tokenId,
 };
 
-/** A wallet's v2 list as the service's, with its checksums: through drizzle's rows and JSON.stringify. */
+/** The service's v2 list of a wallet, with its checksums, through drizzle's rows and JSON.stringify. */
 app.get("/list-drizzle/:wallet", async (c) => {
   const wallet = c.req.param("wallet").toLowerCase() as Address;
-  // The indexes for lists serve only statements that say this: see ponder.schema.ts.
+  // Postgres uses the partial indexes for lists only with this condition: see ponder.schema.ts.
   const onChain = and(eq(delegationV2.chainId, CHAIN_ID), gte(delegationV2.blockNumber, 0n));
   const oldestFirst = [asc(delegationV2.blockNumber), asc(delegationV2.logIndex)];
   const [incoming, outgoing] = await Promise.all([
     db
-      .select(LISTED)
+      .select(LIST_COLUMNS)
       .from(delegationV2)
       .where(and(onChain, eq(delegationV2.delegate, wallet)))
       .orderBy(...oldestFirst),
     db
-      .select(LISTED)
+      .select(LIST_COLUMNS)
       .from(delegationV2)
       .where(and(onChain, eq(delegationV2.vault, wallet), ne(delegationV2.delegate, wallet)))
       .orderBy(...oldestFirst),

@@ -1,13 +1,12 @@
-/** What a ratio has to be. */
 type Target = { atLeast: number } | { atMost: number };
 
-/** A measurement of ours beside one of a baseline, from the same run. */
+/** A figure of ours beside a baseline's, from the same run. */
 export type Comparison = {
   baseline: string;
   unit: string;
   ours: number;
   theirs: number;
-  /** Ours by theirs. */
+  /** Ours divided by theirs. */
   ratio: number;
   target: Target;
   isMet: boolean;

@@ -2,236 +2,259 @@ import { availableParallelism } from "node:os";
 import { compare } from "./comparison.ts";
 import type { Case } from "./report.ts";
 import { type Figures, Rounds, type Subject } from "./rounds.ts";
+import { createKey, HIGH_RATE_LIMIT, type Server, Servers } from "./servers.ts";
 import {
   ALL_CHECKS,
-  bareOf,
-  checkOf,
-  createKey,
-  longListOf,
-  OUT_OF_REACH,
-  ponderCheckOf,
-  queryOf,
-  type Server,
-  Stage,
-  shortListOf,
-} from "./stage.ts";
+  bareSubject,
+  checkSubject,
+  longListSubject,
+  ponderCheckSubject,
+  querySubject,
+  shortListSubject,
+} from "./subjects.ts";
 
-// The service over HTTP, beside what it could be.
+// Measures the service over HTTP beside its baselines.
 
-export type HttpPlan = {
-  /** The database that most is measured on, with so many delegations. */
-  databaseUrl: string;
-  delegations: number;
+type Timing = {
   rounds: number;
-  /** How long a round is, and how long a process is warmed up. */
+  /** Length of a round. */
   ms: number;
+  /** Warm-up time of each process. */
   warmUpMs: number;
+};
+
+type HttpPlan = Timing & {
+  databaseUrl: string;
+  /** Delegations in each registry of the database. */
+  delegations: number;
   log: (message: string) => void;
 };
+
+type Context = { plan: HttpPlan; servers: Servers; rounds: Rounds };
+type Results = ReadonlyMap<Subject, Figures>;
 
 const CONNECTIONS = 64;
 /** A long list is many times the work of a check. */
 const LIST_CONNECTIONS = 8;
 
 export const measureHttp = async (plan: HttpPlan): Promise<Case[]> => {
-  const { databaseUrl, delegations: size, rounds: count, ms, warmUpMs, log } = plan;
-  const stage = new Stage();
-  const rounds = await Rounds.open(databaseUrl);
+  const servers = new Servers();
+  const rounds = await Rounds.open(plan.databaseUrl);
   try {
-    const [api, forMemory, ponder, forBare, forQuery, forDrizzle] = await Promise.all([
-      stage.startApi(databaseUrl, OUT_OF_REACH),
-      stage.startMemoryApi(databaseUrl, OUT_OF_REACH),
-      stage.startPonder(databaseUrl),
-      // Each baseline in a process of its own: beside other routes, Node makes slower code of it.
-      stage.startBaselines(databaseUrl),
-      stage.startBaselines(databaseUrl),
-      stage.startBaselines(databaseUrl),
-    ]);
-    const key = await createKey(databaseUrl);
-
-    const bare = bareOf(forBare);
-    const query = queryOf(forQuery, size);
-    const checks = ALL_CHECKS.map((kind) => checkOf(api, kind, size, key));
-    const memoryChecks = ALL_CHECKS.map((kind) => checkOf(forMemory, kind, size, key));
-    const ponderChecks = ALL_CHECKS.map((kind) => ponderCheckOf(ponder, kind, size));
-    const shortList = shortListOf(api, size, key);
-    const longList = longListOf(api, size, (wallet) => `/registry/v2/${wallet}?numbers=string`, { "X-API-KEY": key });
-    const drizzle = longListOf(forDrizzle, size, (wallet) => `/list-drizzle/${wallet}`);
-
-    log("Warming up");
-    const processes = [[...checks, shortList, longList], memoryChecks, [bare], [query], [drizzle], ponderChecks];
-    for (const subjects of processes) await rounds.warmUp(subjects, warmUpMs);
-
-    log(`Checks and short lists, ${CONNECTIONS} connections`);
-    const wide = await rounds.measure([bare, query, ...checks, ...memoryChecks, shortList, ...ponderChecks], {
-      connections: CONNECTIONS,
-      ms,
-      rounds: count,
-    });
-    log("Checks, one connection");
-    const narrow = await rounds.measure([query, ...checks], { connections: 1, ms: ms / 2, rounds: count });
-    log(`Long lists, ${LIST_CONNECTIONS} connections`);
-    const long = await rounds.measure([longList, drizzle], { connections: LIST_CONNECTIONS, ms, rounds: count });
-
-    const [bareFigures, queryFigures, queryAlone] = [of(wide, bare), of(wide, query), of(narrow, query)];
+    const context = { plan, servers, rounds };
+    const api = await servers.startApi(plan.databaseUrl, HIGH_RATE_LIMIT);
+    const key = await createKey(plan.databaseUrl);
     return [
-      { name: "bare Hono route", figures: bareFigures, comparisons: [] },
-      { name: "one prepared query per request", figures: queryFigures, comparisons: [] },
-      ...checks.map((check, index): Case => {
-        const figures = of(wide, check);
-        const memoryFigures = of(wide, memoryChecks[index] ?? bare);
-        const ponderFigures = of(wide, ponderChecks[index] ?? bare);
-        return {
-          name: `${check.name}, ${CONNECTIONS} connections`,
-          figures,
-          comparisons: [
-            throughput(figures, memoryFigures, "the same from memory", 0.7),
-            throughput(figures, queryFigures, "one query per request", 2),
-            throughput(figures, ponderFigures, "Ponder API function", 6),
-          ],
-        };
-      }),
-      ...memoryChecks.map((check) => ({
-        name: `${check.name} from memory`,
-        figures: of(wide, check),
-        comparisons: [],
-      })),
-      ...ponderChecks.map((check) => ({ name: check.name, figures: of(wide, check), comparisons: [] })),
-      { name: "one prepared query per request, one connection", figures: queryAlone, comparisons: [] },
-      ...checks.map((check): Case => {
-        const figures = of(narrow, check);
-        const { p50Ms: ours } = figures;
-        const comparison = compare({
-          baseline: "one query per request",
-          unit: "ms p50",
-          ours,
-          theirs: queryAlone.p50Ms,
-          target: { atMost: 1.6 },
-        });
-        return { name: `${check.name}, one connection`, figures, comparisons: [comparison] };
-      }),
-      {
-        name: `${shortList.name}, ${CONNECTIONS} connections`,
-        figures: of(wide, shortList),
-        comparisons: [],
-      },
-      { name: "drizzle rows and JSON.stringify, list of 1,000", figures: of(long, drizzle), comparisons: [] },
-      {
-        name: `${longList.name}, ${LIST_CONNECTIONS} connections`,
-        figures: of(long, longList),
-        comparisons: [throughput(of(long, longList), of(long, drizzle), "drizzle", 3)],
-      },
-      ...(await measureTwoProcesses(plan, stage, rounds, api, key)),
-      ...(await measureRefusals(plan, stage, rounds)),
+      ...(await measureAgainstBaselines(context, api, key)),
+      ...(await measureTwoProcesses(context, api, key)),
+      ...(await measureRefusals(context)),
     ];
   } finally {
     await rounds.close();
-    await stage.end();
+    await servers.stop();
   }
 };
 
-/** Two processes beside one, with the same connections in all. */
-const measureTwoProcesses = async (
-  { databaseUrl, delegations, rounds: count, ms, warmUpMs, log }: HttpPlan,
-  stage: Stage,
-  rounds: Rounds,
-  api: Server,
-  key: string,
-): Promise<Case[]> => {
-  log("Two processes");
-  const other = await stage.startApi(databaseUrl);
-  const kind = { version: "v2", check: "all" } as const;
-  const one = checkOf(api, kind, delegations, key);
-  const two: Subject = { ...one, name: "two processes", ports: [api.port, other.port], pids: [api.pid, other.pid] };
-  await rounds.warmUp([two], warmUpMs);
-  const measured = await rounds.measure([one, two], { connections: CONNECTIONS, ms, rounds: count });
-  const [alone, together] = [of(measured, one), of(measured, two)];
-  // With Postgres and the load beside them, two processes need more than two processors.
-  const canShow = availableParallelism() > 2;
+type Subjects = Awaited<ReturnType<typeof createSubjects>>;
+
+const createSubjects = async ({ plan, servers }: Context, api: Server, key: string) => {
+  const { databaseUrl, delegations: size } = plan;
+  const [memoryApi, ponder, forBare, forQuery, forDrizzle] = await Promise.all([
+    servers.startMemoryApi(databaseUrl, HIGH_RATE_LIMIT),
+    servers.startPonder(databaseUrl),
+    // Each baseline runs in its own process: beside other routes, Node compiles slower code for it.
+    servers.startBaselines(databaseUrl),
+    servers.startBaselines(databaseUrl),
+    servers.startBaselines(databaseUrl),
+  ]);
+  return {
+    bare: bareSubject(forBare),
+    query: querySubject(forQuery, size),
+    checks: ALL_CHECKS.map((kind) => checkSubject(api, kind, size, key)),
+    memoryChecks: ALL_CHECKS.map((kind) => checkSubject(memoryApi, kind, size, key)),
+    ponderChecks: ALL_CHECKS.map((kind) => ponderCheckSubject(ponder, kind, size)),
+    shortList: shortListSubject(api, size, key),
+    longList: longListSubject(api, size, (wallet) => `/registry/v2/${wallet}?numbers=string`, { "X-API-KEY": key }),
+    drizzle: longListSubject(forDrizzle, size, (wallet) => `/list-drizzle/${wallet}`),
+  };
+};
+
+const measureAgainstBaselines = async (context: Context, api: Server, key: string): Promise<Case[]> => {
+  const { plan, rounds } = context;
+  const { rounds: count, ms, warmUpMs, log } = plan;
+  const subjects = await createSubjects(context, api, key);
+  const { bare, query, checks, memoryChecks, ponderChecks, shortList, longList, drizzle } = subjects;
+
+  log("Warming up");
+  const processes = [[...checks, shortList, longList], memoryChecks, [bare], [query], [drizzle], ponderChecks];
+  for (const subjectsOfProcess of processes) await rounds.warmUp(subjectsOfProcess, warmUpMs);
+
+  log(`Checks and short lists, ${CONNECTIONS} connections`);
+  const concurrent = await rounds.measure([bare, query, ...checks, ...memoryChecks, shortList, ...ponderChecks], {
+    connections: CONNECTIONS,
+    ms,
+    rounds: count,
+  });
+  log("Checks, one connection");
+  const single = await rounds.measure([query, ...checks], { connections: 1, ms: ms / 2, rounds: count });
+  log(`Long lists, ${LIST_CONNECTIONS} connections`);
+  const lists = await rounds.measure([longList, drizzle], { connections: LIST_CONNECTIONS, ms, rounds: count });
+
   return [
+    ...reportConcurrentChecks(subjects, concurrent),
+    ...reportSingleChecks(subjects, single),
     {
-      name: `${one.name}, two processes`,
-      figures: together,
-      comparisons: canShow ? [throughput(together, alone, "one process", 1.5)] : [],
-      remark: `${canShow ? "" : "not compared, there are too few processors; "}${whatLimits(together)}`,
+      name: `${shortList.name}, ${CONNECTIONS} connections`,
+      figures: figuresOf(concurrent, shortList),
+      comparisons: [],
+    },
+    {
+      name: "drizzle rows and JSON.stringify, list of 1,000",
+      figures: figuresOf(lists, drizzle),
+      comparisons: [],
+    },
+    {
+      name: `${longList.name}, ${LIST_CONNECTIONS} connections`,
+      figures: figuresOf(lists, longList),
+      comparisons: [compareThroughput(figuresOf(lists, longList), figuresOf(lists, drizzle), "drizzle", 3)],
     },
   ];
 };
 
-/** What a machine is busy with when it cannot do more. */
-const whatLimits = (figures: Figures): string => {
+const reportConcurrentChecks = (subjects: Subjects, results: Results): Case[] => {
+  const { bare, query, checks, memoryChecks, ponderChecks } = subjects;
+  const queryFigures = figuresOf(results, query);
+  return [
+    { name: "bare Hono route", figures: figuresOf(results, bare), comparisons: [] },
+    { name: "one prepared query per request", figures: queryFigures, comparisons: [] },
+    ...checks.map((check, index): Case => {
+      const figures = figuresOf(results, check);
+      const memoryFigures = figuresOf(results, memoryChecks[index] ?? bare);
+      const ponderFigures = figuresOf(results, ponderChecks[index] ?? bare);
+      return {
+        name: `${check.name}, ${CONNECTIONS} connections`,
+        figures,
+        comparisons: [
+          compareThroughput(figures, memoryFigures, "the same from memory", 0.7),
+          compareThroughput(figures, queryFigures, "one query per request", 2),
+          compareThroughput(figures, ponderFigures, "Ponder API function", 6),
+        ],
+      };
+    }),
+    ...memoryChecks.map((check) => ({
+      name: `${check.name} from memory`,
+      figures: figuresOf(results, check),
+      comparisons: [],
+    })),
+    ...ponderChecks.map((check) => ({ name: check.name, figures: figuresOf(results, check), comparisons: [] })),
+  ];
+};
+
+const reportSingleChecks = ({ query, checks }: Subjects, results: Results): Case[] => {
+  const queryFigures = figuresOf(results, query);
+  return [
+    { name: "one prepared query per request, one connection", figures: queryFigures, comparisons: [] },
+    ...checks.map((check): Case => {
+      const figures = figuresOf(results, check);
+      const comparison = compare({
+        baseline: "one query per request",
+        unit: "ms p50",
+        ours: figures.p50Ms,
+        theirs: queryFigures.p50Ms,
+        target: { atMost: 1.6 },
+      });
+      return { name: `${check.name}, one connection`, figures, comparisons: [comparison] };
+    }),
+  ];
+};
+
+/** Compares two processes with one, over the same total number of connections. */
+const measureTwoProcesses = async ({ plan, servers, rounds }: Context, api: Server, key: string): Promise<Case[]> => {
+  const { databaseUrl, delegations, rounds: count, ms, warmUpMs, log } = plan;
+  log("Two processes");
+  const other = await servers.startApi(databaseUrl);
+  const one = checkSubject(api, { version: "v2", check: "all" }, delegations, key);
+  const two: Subject = { ...one, name: "two processes", ports: [api.port, other.port], pids: [api.pid, other.pid] };
+  await rounds.warmUp([two], warmUpMs);
+  const results = await rounds.measure([one, two], { connections: CONNECTIONS, ms, rounds: count });
+  const figures = figuresOf(results, two);
+  // Besides Postgres and the load generator, two processes need more than two processors.
+  const canCompare = availableParallelism() > 2;
+  return [
+    {
+      name: `${one.name}, two processes`,
+      figures,
+      comparisons: canCompare ? [compareThroughput(figures, figuresOf(results, one), "one process", 1.5)] : [],
+      remark: `${canCompare ? "" : "not compared, there are too few processors; "}${describeUtilization(figures)}`,
+    },
+  ];
+};
+
+/** Describes how busy the processors were, and with what. */
+const describeUtilization = (figures: Figures): string => {
   const { apiMicroseconds: api, postgresMicroseconds: postgres, loadMicroseconds: load, busy } = figures;
   const percent = (part: number) => `${Math.round((100 * part) / (api + postgres + load))} %`;
   return `processors ${Math.round(busy * 100)} % busy: API ${percent(api)}, Postgres ${percent(postgres)}, load ${percent(load)}`;
 };
 
-/** What it costs to refuse a request, beside answering one: of a client without a key. */
-const measureRefusals = async (
-  { databaseUrl, delegations, rounds: count, ms, warmUpMs, log }: HttpPlan,
-  stage: Stage,
-  rounds: Rounds,
-): Promise<Case[]> => {
+/** Compares the cost of refusing a request with that of answering one, for a client without a key. */
+const measureRefusals = async ({ plan, servers, rounds }: Context): Promise<Case[]> => {
+  const { databaseUrl, delegations, rounds: count, ms, warmUpMs, log } = plan;
   log("Refusals");
   const kind = { version: "v2", check: "all" } as const;
   const [limited, unlimited] = await Promise.all([
-    stage.startApi(databaseUrl),
-    stage.startApi(databaseUrl, OUT_OF_REACH),
+    servers.startApi(databaseUrl),
+    servers.startApi(databaseUrl, HIGH_RATE_LIMIT),
   ]);
-  const refused: Subject = { ...checkOf(limited, kind, delegations), name: "refusal", status: 429 };
-  const answered: Subject = { ...checkOf(unlimited, kind, delegations), name: "answer without a key" };
+  const refused: Subject = { ...checkSubject(limited, kind, delegations), name: "refusal", status: 429 };
+  const answered: Subject = { ...checkSubject(unlimited, kind, delegations), name: "answer without a key" };
   for (const subject of [refused, answered]) await rounds.warmUp([subject], warmUpMs);
   const cases: Case[] = [];
   for (const connections of [1, CONNECTIONS]) {
-    const measured = await rounds.measure([refused, answered], { connections, ms, rounds: count });
-    const cost = (subject: Subject) => {
-      const { apiMicroseconds, postgresMicroseconds } = of(measured, subject);
-      return apiMicroseconds + postgresMicroseconds;
-    };
-    const shown = connections === 1 ? "one connection" : `${connections} connections`;
+    const results = await rounds.measure([refused, answered], { connections, ms, rounds: count });
+    const suffix = connections === 1 ? "one connection" : `${connections} connections`;
+    const [refusal, answer] = [figuresOf(results, refused), figuresOf(results, answered)];
+    const comparison = compare({
+      baseline: "answer",
+      unit: "µs of API and Postgres",
+      ours: refusal.apiMicroseconds + refusal.postgresMicroseconds,
+      theirs: answer.apiMicroseconds + answer.postgresMicroseconds,
+      target: { atMost: 0.5 },
+    });
     cases.push(
-      { name: `${answered.name}, ${shown}`, figures: of(measured, answered), comparisons: [] },
-      {
-        name: `${refused.name}, ${shown}`,
-        figures: of(measured, refused),
-        comparisons: [
-          compare({
-            baseline: "answer",
-            unit: "µs of API and Postgres",
-            ours: cost(refused),
-            theirs: cost(answered),
-            target: { atMost: 0.5 },
-          }),
-        ],
-      },
+      { name: `${answered.name}, ${suffix}`, figures: answer, comparisons: [] },
+      { name: `${refused.name}, ${suffix}`, figures: refusal, comparisons: [comparison] },
     );
   }
   return cases;
 };
 
-/** The same checks with few delegations and with many. */
+type DataSet = { url: string; size: number };
+
+/** Compares the same checks over few delegations and over many. */
 export const measureGrowth = async (
-  { few, many }: { few: { url: string; size: number }; many: { url: string; size: number } },
-  { rounds: count, ms, warmUpMs, log }: Pick<HttpPlan, "rounds" | "ms" | "warmUpMs" | "log">,
+  { few, many }: { few: DataSet; many: DataSet },
+  { rounds: count, ms, warmUpMs, log }: Timing & Pick<HttpPlan, "log">,
 ): Promise<Case[]> => {
   log(`Growth from ${few.size.toLocaleString("en")} to ${many.size.toLocaleString("en")} delegations`);
-  const stage = new Stage();
+  const servers = new Servers();
   const rounds = await Rounds.open(many.url);
   try {
-    const subjects = async ({ url, size }: { url: string; size: number }) => {
-      const api = await stage.startApi(url, OUT_OF_REACH);
+    const createChecks = async ({ url, size }: DataSet) => {
+      const api = await servers.startApi(url, HIGH_RATE_LIMIT);
       const key = await createKey(url);
-      return ALL_CHECKS.map((kind) => checkOf(api, kind, size, key));
+      return ALL_CHECKS.map((kind) => checkSubject(api, kind, size, key));
     };
-    const [before, after] = await Promise.all([subjects(few), subjects(many)]);
-    for (const ofProcess of [before, after]) await rounds.warmUp(ofProcess, warmUpMs);
-    const measured = await rounds.measure([...before, ...after], { connections: 1, ms: ms / 2, rounds: count });
+    const [before, after] = await Promise.all([createChecks(few), createChecks(many)]);
+    for (const subjects of [before, after]) await rounds.warmUp(subjects, warmUpMs);
+    const results = await rounds.measure([...before, ...after], { connections: 1, ms: ms / 2, rounds: count });
     return after.map((subject, index) => {
-      const figures = of(measured, subject);
+      const figures = figuresOf(results, subject);
       const comparison = compare({
         baseline: `${few.size.toLocaleString("en")} delegations`,
         unit: "ms p50",
         ours: figures.p50Ms,
-        theirs: of(measured, before[index] ?? subject).p50Ms,
+        theirs: figuresOf(results, before[index] ?? subject).p50Ms,
         target: { atMost: 1.3 },
       });
       return {
@@ -242,11 +265,11 @@ export const measureGrowth = async (
     });
   } finally {
     await rounds.close();
-    await stage.end();
+    await servers.stop();
   }
 };
 
-const throughput = (ours: Figures, theirs: Figures, baseline: string, atLeast: number) =>
+const compareThroughput = (ours: Figures, theirs: Figures, baseline: string, atLeast: number) =>
   compare({
     baseline,
     unit: "requests/s",
@@ -255,8 +278,8 @@ const throughput = (ours: Figures, theirs: Figures, baseline: string, atLeast: n
     target: { atLeast },
   });
 
-const of = (measured: ReadonlyMap<Subject, Figures>, subject: Subject): Figures => {
-  const figures = measured.get(subject);
+const figuresOf = (results: Results, subject: Subject): Figures => {
+  const figures = results.get(subject);
   if (!figures) throw new Error(`${subject.name} was not measured.`);
   return figures;
 };

@@ -1,51 +1,50 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { type Address, zeroHash } from "viem";
 import { generatePrivateKey, privateKeyToAddress } from "viem/accounts";
-import { startApiProcess } from "../api/process.ts";
-import { parseApiSettings } from "../api/settings.ts";
-import { runIndexer } from "../indexer/run-indexer.ts";
-import { type IndexerSettings, parseIndexerSettings } from "../indexer/settings.ts";
+import { parseIndexerSettings } from "../indexer/settings.ts";
+import { encodeV2 } from "../local/calls.ts";
+import { type LocalChain, startLocalChain } from "../local/chain.ts";
+import { compileContracts } from "../local/compile-contracts.ts";
+import { spawnApi } from "../local/spawn-api.ts";
+import { Stack } from "../local/stack.ts";
+import { startLocalIndexer } from "../local/start-local-indexer.ts";
+import { untilUp } from "../process/is-up.ts";
+import { findFreePort } from "../process/ports.ts";
 import { networks } from "../registry/networks.ts";
-import { encodeV2 } from "../sandbox/calls.ts";
-import { type LocalChain, startLocalChain } from "../sandbox/chain.ts";
-import { compileContracts } from "../sandbox/contracts.ts";
-import { isUp } from "../stack/is-up.ts";
-import { findFreePort } from "../stack/ports.ts";
-import { type Part, runPart, Stack } from "../stack/stack.ts";
 import { compare } from "./comparison.ts";
-import { logFile, withDatabase } from "./database.ts";
 import type { Case } from "./report.ts";
+import { logFile, withDatabase } from "./with-database.ts";
 
 const CHAIN_ID = 1;
-/** What the way from a block to an answer may take beyond the wait for the next poll. */
+/** Time from block to answer beyond the wait for the next poll. */
 const ALLOWANCE_MS = 150;
-const ASK_AGAIN_MS = 5;
+const RETRY_MS = 5;
 
 type Log = (message: string) => void;
 
 type Options = {
-  /** A Postgres where databases can be made and dropped. */
+  /** A Postgres server on which databases can be created and dropped. */
   serverUrl: string;
   samples: number;
   log: Log;
 };
 
-/** How long after a block is mined the API's answer changes. */
+/** Measures how long after a block is mined the API's answer changes. */
 export const measureLive = async ({ serverUrl, samples, log }: Options): Promise<Case[]> =>
   withDatabase(serverUrl, "live", async (databaseUrl) => {
     const stack = new Stack();
     try {
       const chain = await stack.add("The chain", startChain);
-      const settings = await indexerSettings(chain);
-      await stack.add("The indexer", async () => startIndexer(settings, databaseUrl, log));
-      const api = await apiSettings();
-      await stack.add("The API", async () => {
-        const { stop, exited } = startApiProcess(api, databaseUrl, logFile("live-api"));
-        return { stop, ended: exited };
-      });
-      const apiUrl = `http://127.0.0.1:${api.port}`;
-      const measuring = takeSamples(chain, apiUrl, settings.pollingIntervalMs, samples, log);
-      return summarize(await Promise.race([measuring, stack.failed]), settings.pollingIntervalMs);
+      const settings = await createIndexerSettings(chain);
+      const output = logFile("live-indexer");
+      await stack.add("The indexer", () => startLocalIndexer(settings, { databaseUrl, log, output, restart: false }));
+      const apiPort = await findFreePort();
+      const apiEnv = await createApiEnv(databaseUrl, apiPort);
+      await stack.add("The API", () => spawnApi(apiEnv, logFile("live-api")));
+      const { pollingIntervalMs } = settings;
+      const apiUrl = `http://127.0.0.1:${apiPort}`;
+      const latencies = takeSamples({ chain, apiUrl, pollingIntervalMs, samples, log });
+      return summarize(await Promise.race([latencies, stack.failed]), pollingIntervalMs);
     } finally {
       await stack.stop();
     }
@@ -72,29 +71,26 @@ const summarize = (latencies: readonly number[], intervalMs: number): Case[] => 
   ];
 };
 
-const takeSamples = async (
-  chain: LocalChain,
-  apiUrl: string,
-  intervalMs: number,
-  samples: number,
-  log: Log,
-): Promise<number[]> => {
+type SampleOptions = { chain: LocalChain; apiUrl: string; pollingIntervalMs: number; samples: number; log: Log };
+
+const takeSamples = async (options: SampleOptions): Promise<number[]> => {
+  const { chain, apiUrl, pollingIntervalMs, samples, log } = options;
   const [vault] = chain.accounts;
   const registry = networks.get(CHAIN_ID)?.v2?.address;
   if (!vault || !registry) throw new Error(`Chain ${CHAIN_ID} lacks a wallet or a registry.`);
-  while (!(await isUp(`${apiUrl}/ready`))) await sleep(200);
+  await untilUp(`${apiUrl}/ready`);
 
   const latencies: number[] = [];
   while (latencies.length < samples) {
-    // At any moment between two polls.
-    await sleep(intervalMs + Math.random() * intervalMs);
+    // Mine at a random moment between two polls.
+    await sleep(pollingIntervalMs + Math.random() * pollingIntervalMs);
     const delegate = privateKeyToAddress(generatePrivateKey());
     const data = encodeV2("delegateAll", [delegate, zeroHash, true]);
     await chain.client.sendTransaction({ account: vault, chain: null, to: registry, data });
     if (await isDelegated(apiUrl, vault, delegate)) throw new Error("The answer is true before the block is mined.");
     await chain.client.mine({ blocks: 1 });
     const minedAt = performance.now();
-    while (!(await isDelegated(apiUrl, vault, delegate))) await sleep(ASK_AGAIN_MS);
+    while (!(await isDelegated(apiUrl, vault, delegate))) await sleep(RETRY_MS);
     latencies.push(performance.now() - minedAt);
     log(`live, sample ${latencies.length} of ${samples}: ${Math.round(latencies.at(-1) ?? 0)} ms`);
   }
@@ -112,26 +108,21 @@ const startChain = async () => {
   const code = await compileContracts();
   const chain = await startLocalChain(CHAIN_ID, code);
   await chain.client.mine({ blocks: 1 });
-  // It runs in this process, and ends with it.
-  return { ...chain, ended: new Promise(() => {}) };
+  return chain;
 };
 
-const indexerSettings = async ({ url }: LocalChain) =>
+const createIndexerSettings = async ({ url }: LocalChain) =>
   parseIndexerSettings({
     [`PONDER_RPC_URL_${CHAIN_ID}`]: url,
     [`START_BLOCK_${CHAIN_ID}`]: "0",
     INDEXER_PORT: String(await findFreePort()),
   });
 
-const apiSettings = async () =>
-  parseApiSettings({
-    HOST: "127.0.0.1",
-    PORT: String(await findFreePort()),
-    METRICS_PORT: String(await findFreePort()),
-    RATE_LIMIT_REQUESTS: "1000000",
-  });
-
-const startIndexer = (settings: IndexerSettings, databaseUrl: string, log: Log): Part =>
-  runPart((signal) =>
-    runIndexer(settings, { databaseUrl, log, output: logFile("live-indexer"), restart: false, signal }),
-  );
+const createApiEnv = async (databaseUrl: string, port: number) => ({
+  ...process.env,
+  DATABASE_URL: databaseUrl,
+  HOST: "127.0.0.1",
+  PORT: String(port),
+  METRICS_PORT: String(await findFreePort()),
+  RATE_LIMIT_REQUESTS: "1000000",
+});

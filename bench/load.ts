@@ -1,14 +1,14 @@
 import { connect, type Socket } from "node:net";
 
-// Requests over so many connections, each with one under way. A process of its own, which speaks just as
-// much HTTP as the answers need: a whole client would take more of the machine than the service.
+// The load generator: one request in flight per connection. It runs in its own process and parses only as much HTTP as
+// the answers need: a complete client would use more processor time than the service.
 
 export type Load = {
-  /** Connections are shared out among them. */
+  /** Connections are distributed over the ports. */
   ports: readonly number[];
   connections: number;
   ms: number;
-  /** Whole requests, sent in this order, over and over. */
+  /** Complete HTTP requests, sent in this order, repeatedly. */
   requests: readonly string[];
 };
 
@@ -17,14 +17,13 @@ export type LoadResult = {
   requests: number;
   p50Ms: number;
   p99Ms: number;
-  /** How many answers had which status. */
+  /** Number of answers by status. */
   statuses: Record<string, number>;
 };
 
 const HEAD_END = Buffer.from("\r\n\r\n");
 const CHUNKS_END = Buffer.from("0\r\n\r\n");
 
-/** Runs a load, and tells how it went. */
 const runLoad = async ({ ports, connections, ms, requests }: Load): Promise<LoadResult> => {
   const buffers = requests.map((request) => Buffer.from(request));
   const latencies: number[] = [];
@@ -82,7 +81,7 @@ const runLoad = async ({ ports, connections, ms, requests }: Load): Promise<Load
   };
 };
 
-// A load comes as a message, and its result goes back as one.
+// The parent sends a load as a message and receives its result as a message.
 process.on("message", async (load: Load) => {
   process.send?.(await runLoad(load).catch((error) => ({ error: String(error) })));
 });

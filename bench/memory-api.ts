@@ -1,16 +1,16 @@
-import { readBuild } from "../api/build.ts";
-import { Database, type Statement } from "../api/database.ts";
-import { createLog } from "../api/log.ts";
+import { Database } from "../api/database/database.ts";
+import type { Statement } from "../api/database/statement.ts";
+import { readBuild } from "../api/health/read-build.ts";
+import { createLog } from "../api/metrics/log.ts";
 import { parseApiSettings } from "../api/settings.ts";
 import { startApi } from "../api/start-api.ts";
-import { runUntilStopped, untilAborted } from "../stack/program.ts";
-import { parseDatabaseUrl } from "../stack/settings.ts";
+import { runUntilStopped, untilAborted } from "../process/program.ts";
+import { parseDatabaseUrl } from "../process/settings.ts";
 
-// The service itself, with all that it does for a request, but for asking the database about a check: what is left is
-// what Hono and our middleware cost.
+// The service without database queries for checks: measures the cost of Hono and our middleware alone.
 
-/** Every check is answered with this. */
 const NOW = String(Math.floor(Date.now() / 1000));
+/** The answer to every check. */
 const ANSWER = { value: "true", indexedBlock: "1", indexedBlockTimestamp: NOW, finalizedBlock: "1" };
 
 class MemoryDatabase extends Database {

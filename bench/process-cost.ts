@@ -1,46 +1,63 @@
 import { readdirSync, readFileSync } from "node:fs";
 
-/** Linux counts processor time in hundredths of a second for whoever reads /proc. */
+/** Linux reports processor time in /proc in hundredths of a second. */
 const TICKS_PER_SECOND = 100;
 
-/** The fields of /proc/<pid>/stat after the name, which may hold spaces: the state is the first. */
-const statOf = (pid: number | string): string[] => {
+/** Reads the fields of /proc/<pid>/stat after the name, which may contain spaces. The state is the first. */
+const readStat = (pid: number | string): string[] => {
   const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
   return stat.slice(stat.lastIndexOf(")") + 2).split(" ");
 };
 
-const parentOf = (pid: number): number => Number(statOf(pid)[1]);
+const parentOf = (pid: number): number => Number(readStat(pid)[1]);
 const ownTicks = (stat: string[]): number => Number(stat[11]) + Number(stat[12]);
-/** Those of children that have ended. */
-const endedTicks = (stat: string[]): number => Number(stat[13]) + Number(stat[14]);
+/** Ticks of children that have exited. */
+const exitedChildTicks = (stat: string[]): number => Number(stat[13]) + Number(stat[14]);
 
-/** The processor time that a process has used, in seconds. */
-export const cpuSeconds = (pid: number): number => ownTicks(statOf(pid)) / TICKS_PER_SECOND;
+/** Returns the processor time of a process, in seconds. */
+export const cpuSeconds = (pid: number): number => ownTicks(readStat(pid)) / TICKS_PER_SECOND;
 
-/** The most memory that a process has had at once, in bytes. */
-export const peakMemory = (pid: number): number => {
-  const kilobytes = /^VmHWM:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1];
-  return Number(kilobytes) * 1024;
+const readMemory = (pid: number, field: "VmHWM" | "VmRSS"): number => {
+  const status = readFileSync(`/proc/${pid}/status`, "utf8");
+  return Number(new RegExp(`^${field}:\\s+(\\d+) kB$`, "m").exec(status)?.[1]) * 1024;
 };
 
-/** The processor time of a whole Postgres server, told by one of its backends: also of those that have ended. */
+/** Returns the peak memory of a process, in bytes. */
+export const peakMemory = (pid: number): number => readMemory(pid, "VmHWM");
+
+/** Returns the resident memory of a process, in bytes. */
+export const residentMemory = (pid: number): number => readMemory(pid, "VmRSS");
+
+/** Returns the processor time of a whole Postgres server, including exited backends, given the pid of one backend. */
 export const serverCpuSeconds = (backend: number): number => {
   const server = parentOf(backend);
-  const stat = statOf(server);
-  let ticks = ownTicks(stat) + endedTicks(stat);
+  const stat = readStat(server);
+  let ticks = ownTicks(stat) + exitedChildTicks(stat);
   for (const entry of readdirSync("/proc").filter((name) => /^\d+$/.test(name))) {
     try {
-      const child = statOf(entry);
+      const child = readStat(entry);
       if (Number(child[1]) === server) ticks += ownTicks(child);
     } catch {
-      // It has ended meanwhile.
+      // The process has exited meanwhile.
     }
   }
   return ticks / TICKS_PER_SECOND;
 };
 
-/** The memory that a process has now, in bytes. */
-export const memory = (pid: number): number => {
-  const kilobytes = /^VmRSS:\s+(\d+) kB$/m.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1];
-  return Number(kilobytes) * 1024;
+/** Finds the child of this process whose command line contains a text. */
+export const findChildPid = (text: string): number => {
+  const pid = readdirSync("/proc").find((name) => {
+    try {
+      return (
+        /^\d+$/.test(name) &&
+        parentOf(Number(name)) === process.pid &&
+        readFileSync(`/proc/${name}/cmdline`, "utf8").includes(text)
+      );
+    } catch {
+      // The process has exited meanwhile.
+      return false;
+    }
+  });
+  if (pid === undefined) throw new Error(`This process has no child with "${text}" in its command line.`);
+  return Number(pid);
 };

@@ -10,29 +10,29 @@ import {
 } from "viem";
 import { hasAmount } from "../registry/delegation.ts";
 
-// A chain with registry events that is made up from block numbers: the same number always gives the
-// same block, and none is kept.
+// A chain with registry events, generated from block numbers: the same number always gives the same
+// block, and no block is stored.
 
 /**
- * As many as a block of mainnet could hold. Ponder starts with 20 requests a second and asks for each
- * block: with few events in each, that limit would be measured.
+ * As many as a mainnet block could hold. Ponder starts with 20 requests per second and requests each
+ * block: with few events per block, the benchmark would measure that limit.
  */
 const EVENTS_PER_BLOCK = 500;
 
-/** More than what Ponder takes for not final on chain 1: all events are history. */
+/** More blocks than Ponder considers unfinalized on chain 1: all events are final. */
 const EMPTY_BLOCKS = 70;
 
 const GENESIS_SECONDS = 1_660_000_000;
 const BLOCK_SECONDS = 12;
 
-/** Events that follow one another come from one wallet, as when somebody sets up a new one. */
+/** Consecutive events come from one wallet, as when somebody sets up a new one. */
 const EVENTS_PER_WALLET = 4;
-/** Every so many events there is one more wallet that delegates hundreds of times. */
+/** One busy wallet, with hundreds of delegations, per this many events. */
 const EVENTS_PER_BUSY_WALLET = 5_000;
 const BUSY_SHARE = 0.05;
 const V1_SHARE = 0.4;
-/** How far back, in wallets, lies what an event changes or revokes. */
-const REACH = 1_000;
+/** Maximum distance, in wallets, to the delegation that an event changes or revokes. */
+const MAX_REACH = 1_000;
 const CONTRACTS = 500;
 
 type Registry = "v1" | "v2";
@@ -52,11 +52,11 @@ const TOPIC = {
 const REVOKE_DELEGATE_CALL = toFunctionSelector("revokeDelegate(address)");
 const OTHER_CALL = toFunctionSelector("multicall(bytes[])");
 
-/** 64 hex digits that look random and are always the same. */
+/** Derives 64 pseudo-random hex digits. */
 const digits = (what: string, number: number): string => digestOf("sha256", `${what} ${number}`);
 const addressOf = (what: string, number: number): Address => `0x${digits(what, number).slice(0, 40)}`;
 
-/** What is left to chance. */
+/** Seeds of the random choices. */
 const CHANCE = {
   registry: 1,
   busy: 2,
@@ -71,7 +71,7 @@ const CHANCE = {
   nth: 11,
 };
 
-/** A number from 0 to below 1 that looks random and is always the same: the finish of MurmurHash3. */
+/** Derives a pseudo-random number in [0, 1) with the finalizer of MurmurHash3. */
 const chance = (what: keyof typeof CHANCE, number: number): number => {
   let mixed = number ^ Math.imul(CHANCE[what], 0x9e3779b1);
   mixed = Math.imul(mixed ^ (mixed >>> 16), 0x85ebca6b);
@@ -107,8 +107,8 @@ type Delegation = {
 
 const registryOf = (wallet: number): Registry => (chance("registry", wallet) < V1_SHARE ? "v1" : "v2");
 
-/** The delegation that the event with this number makes, if it makes one. */
-const delegationOf = (event: number): Delegation => {
+/** Derives the delegation that an event makes, if it makes one. */
+const generateDelegation = (event: number): Delegation => {
   const wallet = Math.floor(event / EVENTS_PER_WALLET);
   const registry = registryOf(wallet);
   const busyWallets = 1 + Math.floor(event / EVENTS_PER_BUSY_WALLET);
@@ -126,38 +126,38 @@ const delegationOf = (event: number): Delegation => {
   };
 };
 
-/** One that was made some time before, in the same registry. */
-const earlierDelegation = (event: number, registry: Registry, isWanted: Wanted = isAny): Delegation => {
-  const newest = Math.floor(event / EVENTS_PER_WALLET) - 1 - chanceBelow(REACH, "reach", event);
+/** Finds an earlier delegation in the same registry. */
+const findEarlierDelegation = (event: number, registry: Registry, matches: Filter = matchesAny): Delegation => {
+  const newest = Math.floor(event / EVENTS_PER_WALLET) - 1 - chanceBelow(MAX_REACH, "reach", event);
   const nth = chanceBelow(EVENTS_PER_WALLET, "nth", event);
   for (let wallet = newest; wallet >= 0; wallet--) {
     if (registryOf(wallet) !== registry) continue;
-    const delegation = delegationOf(wallet * EVENTS_PER_WALLET + nth);
-    if (isWanted(delegation)) return delegation;
+    const delegation = generateDelegation(wallet * EVENTS_PER_WALLET + nth);
+    if (matches(delegation)) return delegation;
   }
-  return delegationOf(event);
+  return generateDelegation(event);
 };
 
-type Wanted = (delegation: Delegation) => boolean;
-const isAny: Wanted = () => true;
-const isBalance: Wanted = ({ type }) => hasAmount(type);
+type Filter = (delegation: Delegation) => boolean;
+const matchesAny: Filter = () => true;
+const isBalance: Filter = ({ type }) => hasAmount(type);
 
 type RegistryEvent = { registry: Registry; sender: Address; topics: Hex[]; data: Hex; input: Hex };
 
-const eventOf = (event: number): RegistryEvent => {
+const generateEvent = (event: number): RegistryEvent => {
   const registry = registryOf(Math.floor(event / EVENTS_PER_WALLET));
   const kind = chance("kind", event);
-  const earlier = (isWanted?: Wanted) => earlierDelegation(event, registry, isWanted);
+  const earlier = (matches?: Filter) => findEarlierDelegation(event, registry, matches);
 
   if (registry === "v1") {
     if (kind < 0.01) return revokeAll(earlier());
     if (kind < 0.02) return revokeSelf(earlier());
     if (kind < 0.03) return revokeDelegate(earlier());
-    return kind < 0.1 ? setV1(earlier(), false) : setV1(delegationOf(event), true);
+    return kind < 0.1 ? setV1(earlier(), false) : setV1(generateDelegation(event), true);
   }
   if (kind < 0.1) return setV2(earlier(), 0);
   const amount = 1 + chanceBelow(1_000_000, "amount", event);
-  return kind < 0.15 ? setV2(earlier(isBalance), amount) : setV2(delegationOf(event), amount);
+  return kind < 0.15 ? setV2(earlier(isBalance), amount) : setV2(generateDelegation(event), amount);
 };
 
 const revokeAll = ({ vault }: Delegation): RegistryEvent =>
@@ -227,11 +227,11 @@ export class ReplayChain {
 
   blockHash(number: number): Hex {
     if (number < 0) return zeroHash;
-    // The end of it is the number, so that a block can be found by its hash.
+    // The hash ends with the number, so that a block can be found by its hash.
     return `0x${digits("block", number).slice(8)}${number.toString(16).padStart(8, "0")}`;
   }
 
-  /** The number of the block with this hash; null if there is none. */
+  /** Returns the number of the block with this hash; null if there is none. */
   blockNumber(hash: Hex): number | null {
     const number = Number.parseInt(hash.slice(-8), 16);
     return number <= this.head && this.blockHash(number) === hash ? number : null;
@@ -264,7 +264,7 @@ export class ReplayChain {
     };
   }
 
-  /** The logs of a registry in a block. */
+  /** Returns the logs of a registry in a block. */
   logs(number: number, address: Address) {
     const blockHash = this.blockHash(number);
     const isV1 = isAddressEqual(address, this.#addresses.v1);
@@ -292,7 +292,7 @@ export class ReplayChain {
     const groups: (RegistryEvent & { logIndex: number })[][] = [];
     for (let logIndex = 0; logIndex < EVENTS_PER_BLOCK && first >= 0; logIndex++) {
       if (first + logIndex >= this.#events) break;
-      const event = { ...eventOf(first + logIndex), logIndex };
+      const event = { ...generateEvent(first + logIndex), logIndex };
       const last = groups.at(-1);
       // Only v2 has a multicall.
       const isTogether = last?.[0]?.sender === event.sender && last[0].registry === "v2" && event.registry === "v2";

@@ -3,7 +3,7 @@ import type { Address, Hex } from "viem";
 import { networks } from "../registry/networks.ts";
 import { ReplayChain } from "./replay-chain.ts";
 
-// A node of a made-up chain 1 with a given number of registry events:
+// An RPC node of a generated chain 1 with a given number of registry events:
 // node --import tsx bench/replay-rpc.ts <port> <events>
 
 const [port, events] = process.argv.slice(2).map(Number);
@@ -11,10 +11,10 @@ const mainnet = networks.get(1);
 if (!port || !events || !mainnet?.v1 || !mainnet.v2) throw new Error("Usage: replay-rpc.ts <port> <events>");
 const chain = new ReplayChain(events, { v1: mainnet.v1.address, v2: mainnet.v2.address });
 
-/** When logs were first asked for: before that, an indexer is only starting. */
+/** Time of the first request for logs. Before that, the indexer is still starting. */
 let firstLogsAt: number | null = null;
 
-type LogFilter = { address: Address; fromBlock: Hex; toBlock: Hex; blockHash?: Hex };
+type LogFilter = { address: Address | Address[]; fromBlock: Hex; toBlock: Hex; blockHash?: Hex };
 
 const blockAt = (number: number | null, withTransactions: boolean) =>
   number === null || number > chain.head ? null : chain.block(number, withTransactions);
@@ -23,7 +23,7 @@ const findLogs = ({ address, fromBlock, toBlock, blockHash }: LogFilter) => {
   const from = blockHash ? (chain.blockNumber(blockHash) ?? 0) : Number(fromBlock);
   const to = blockHash ? from : Math.min(Number(toBlock), chain.head);
   const numbers = Array.from({ length: to - from + 1 }, (_, index) => from + index);
-  return numbers.flatMap((number) => chain.logs(number, address));
+  return numbers.flatMap((number) => [address].flat().flatMap((one) => chain.logs(number, one)));
 };
 
 const methods: Record<string, (...params: never[]) => unknown> = {

@@ -2,12 +2,11 @@ import { cpus, platform, release, totalmem } from "node:os";
 import type { Comparison } from "./comparison.ts";
 import type { Figures } from "./rounds.ts";
 
-/** What was measured of one thing, and how that compares with others. */
+/** Figures of one subject and their comparisons with baselines. */
 export type Case = {
   name: string;
   figures: Partial<Figures>;
   comparisons: readonly Comparison[];
-  /** What else there is to know. */
   remark?: string;
 };
 
@@ -28,7 +27,7 @@ const describe = ({ baseline, unit, ratio, target, isMet }: Comparison): string 
   return `${isMet ? "✓" : "✗"} ${format(ratio, 2)} × ${baseline} (${wanted}, ${unit})`;
 };
 
-/** All cases as a table in Markdown, which also reads well in a terminal. */
+/** Renders the cases as a Markdown table that is also readable in a terminal. */
 export const renderTable = (cases: readonly Case[]): string => {
   const rows = [
     ["case", ...COLUMNS.map(([title]) => title), "beside its baselines"],
@@ -50,7 +49,6 @@ export const renderTable = (cases: readonly Case[]): string => {
   return [line(head), rule, ...others.map(line)].join("\n");
 };
 
-/** What a run was made on. */
 export const describeMachine = () => ({
   processors: cpus().length,
   model: cpus()[0]?.model ?? "unknown",

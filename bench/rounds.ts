@@ -1,23 +1,22 @@
-import { type ChildProcess, fork } from "node:child_process";
 import { readFileSync } from "node:fs";
-import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import pg from "pg";
 import type { Load, LoadResult } from "./load.ts";
-import { cpuSeconds, memory, serverCpuSeconds } from "./process-cost.ts";
+import { LoadProcess } from "./load-process.ts";
+import { cpuSeconds, residentMemory, serverCpuSeconds } from "./process-cost.ts";
 
-/** Something that answers requests. */
+/** One or several processes under load, and the requests to send to them. */
 export type Subject = {
   name: string;
   ports: readonly number[];
-  /** The processes that answer. */
+  /** Processes that answer. */
   pids: readonly number[];
   requests: readonly string[];
-  /** What the answers have to be, or the figures are of something else. */
+  /** Expected status of the answers; 200 by default. */
   status?: 200 | 429;
 };
 
-/** What answering took. Microseconds are of processor time, for each request. */
+/** Measured figures. Microseconds are processor time per request. */
 export type Figures = {
   requestsPerSecond: number;
   p50Ms: number;
@@ -26,27 +25,27 @@ export type Figures = {
   postgresMicroseconds: number;
   loadMicroseconds: number;
   memoryMegabytes: number;
-  /** Of all processors, how much was in use; and how much of it by whoever else is on this machine. */
+  /** Share of all processors in use. */
   busy: number;
+  /** Share of all processors that other programs used. */
   others: number;
 };
 
 type Plan = { connections: number; ms: number; rounds: number };
 
-/** Measures subjects in turns: what slows the machine down for a while slows down all of them. */
+/** Measures subjects in turns: a temporary slowdown of the machine affects all of them. */
 export class Rounds {
-  readonly #load: ChildProcess;
-  /** A connection to the server, and the process behind it, which tells the server's own. */
+  readonly #load = new LoadProcess();
   readonly #client: pg.Client;
+  /** Process of the connection's backend; its parent is the Postgres server. */
   readonly #backend: number;
 
   private constructor(client: pg.Client, backend: number) {
     this.#client = client;
     this.#backend = backend;
-    this.#load = fork(join(import.meta.dirname, "load.ts"), { execArgv: ["--import", "tsx"] });
   }
 
-  /** @param databaseUrl - of the Postgres server whose work is counted */
+  /** @param databaseUrl - a database of the Postgres server to measure */
   static async open(databaseUrl: string): Promise<Rounds> {
     const client = new pg.Client(databaseUrl);
     await client.connect();
@@ -55,25 +54,25 @@ export class Rounds {
   }
 
   async close(): Promise<void> {
-    this.#load.kill();
+    this.#load.stop();
     await this.#client.end();
   }
 
-  /** Lets the compiler of a process see all that it will have to compile: each process for as long as every other. */
+  /** Warms up a process with all its requests, so that V8 compiles what it will run. Each process gets the same time. */
   async warmUp(subjectsOfProcess: readonly Subject[], ms: number): Promise<void> {
     for (const { ports, requests } of subjectsOfProcess) {
       await this.#run({ ports, requests, connections: 64, ms: ms / subjectsOfProcess.length });
     }
   }
 
-  /** The median of each figure over all rounds. */
+  /** Returns the median of each figure over all rounds. */
   async measure(
     subjects: readonly Subject[],
     { connections, ms, rounds }: Plan,
   ): Promise<ReadonlyMap<Subject, Figures>> {
     const measured = new Map(subjects.map((subject) => [subject, [] as Figures[]]));
     for (let round = 0; round < rounds; round++) {
-      // Each round begins with another one: who comes after something heavy is slower.
+      // Each round starts with another subject: one that follows a heavy subject is slower.
       const first = Math.floor((round * subjects.length) / rounds);
       for (const subject of [...subjects.slice(first), ...subjects.slice(0, first)]) {
         measured.get(subject)?.push(await this.#measureOnce(subject, connections, ms));
@@ -87,7 +86,7 @@ export class Rounds {
     const cost = () => ({
       api: sum(pids.map(cpuSeconds)),
       postgres: serverCpuSeconds(this.#backend),
-      load: cpuSeconds(this.#load.pid ?? 0),
+      load: cpuSeconds(this.#load.pid),
       own: process.cpuUsage().user / 1e6,
       machine: machineSeconds(),
     });
@@ -95,9 +94,8 @@ export class Rounds {
     const result = await this.#run({ ports, requests, connections, ms });
     const after = cost();
 
-    const wrong = Object.keys(result.statuses).filter((other) => other !== String(status));
-    // Of a subject that refuses, the first few are answered.
-    if (status === 200 && wrong.length > 0) {
+    // A subject that refuses requests answers the first few.
+    if (status === 200 && Object.keys(result.statuses).some((other) => other !== "200")) {
       throw new Error(`${subject.name}: answers were ${JSON.stringify(result.statuses)}.`);
     }
     const perRequest = (seconds: number) => (seconds * 1e6) / result.requests;
@@ -111,21 +109,16 @@ export class Rounds {
       apiMicroseconds: perRequest(spent("api")),
       postgresMicroseconds: perRequest(spent("postgres")),
       loadMicroseconds: perRequest(spent("load")),
-      memoryMegabytes: sum(pids.map(memory)) / 2 ** 20,
+      memoryMegabytes: sum(pids.map(residentMemory)) / 2 ** 20,
       busy: busy / all,
       others: Math.max(0, busy - spent("api") - spent("postgres") - spent("load") - spent("own")) / all,
     };
   }
 
   async #run(load: Load): Promise<LoadResult> {
-    // What the one before has left to do is not to be counted for this one.
+    // Let the previous load finish its remaining work.
     await sleep(50);
-    return new Promise((resolve, reject) => {
-      this.#load.once("message", (result: LoadResult | { error: string }) =>
-        "error" in result ? reject(new Error(result.error)) : resolve(result),
-      );
-      this.#load.send(load);
-    });
+    return this.#load.run(load);
   }
 }
 
@@ -143,7 +136,7 @@ const medians = (all: readonly Figures[]): Figures => {
   return Object.fromEntries(names.map((name) => [name, median(all.map((figures) => figures[name]))])) as Figures;
 };
 
-/** The time of all processors since the machine was started, and how much of it they were in use. */
+/** Reads the total and busy time of all processors since boot. */
 const machineSeconds = () => {
   const [user = 0, nice = 0, system = 0, idle = 0, waiting = 0, ...rest] = (
     readFileSync("/proc/stat", "utf8").split("\n", 1)[0] ?? ""

@@ -1,8 +1,9 @@
-import { type Client, createClient } from "viem";
-import { createChainTransport } from "./chain-transport.ts";
+import type { Client } from "viem";
 import { type IndexPlan, PLAN_VARIABLE } from "./plan.ts";
+import { ChainRpc } from "./rpc/chain-rpc.ts";
+import { createReadClient } from "./rpc/read-client.ts";
 
-// What ponder.config.ts and the indexing functions know, inside the Ponder process.
+// The plan and the clients of the Ponder process, for ponder.config.ts and the handlers.
 
 const readPlan = (): IndexPlan => {
   const plan = process.env[PLAN_VARIABLE];
@@ -14,18 +15,24 @@ const readPlan = (): IndexPlan => {
 
 export const plan = readPlan();
 
-/** Shared by Ponder and the handlers: what one learns of an endpoint, the other need not. */
-export const transports = new Map(
-  plan.chains.map(({ chainId, rpcUrls, v1, v2 }) => {
+const rpcs = new Map(
+  plan.chains.map(({ chainId, rpcUrls, recentOnlyUrls, logsRange, wsUrl, v1, v2 }) => {
     const registries = [v1, v2].flatMap((registry) => registry?.address ?? []);
-    return [chainId, createChainTransport(chainId, rpcUrls, registries)];
+    return [chainId, new ChainRpc({ chainId, urls: rpcUrls, recentOnlyUrls, logsRange, wsUrl, registries })];
   }),
 );
 
-const clients = new Map([...transports].map(([chainId, transport]) => [chainId, createClient({ transport })]));
+/** Returns a chain's RPC, which Ponder and the handlers share, with the state of each endpoint. */
+export const getChainRpc = (chainId: number): ChainRpc => {
+  const rpc = rpcs.get(chainId);
+  if (!rpc) throw new Error(`Chain ${chainId} is not part of this index.`);
+  return rpc;
+};
 
-/** A client that reads a chain directly. Ponder's own caches by block number, which a reorg can make stale. */
-export const chainClient = (chainId: number): Client => {
+const clients = new Map([...rpcs].map(([chainId, { transport }]) => [chainId, createReadClient(transport)]));
+
+/** Returns a client that reads a chain directly. Ponder's own client caches by block number, which a reorg makes stale. */
+export const getChainClient = (chainId: number): Client => {
   const client = clients.get(chainId);
   if (!client) throw new Error(`Chain ${chainId} is not part of this index.`);
   return client;

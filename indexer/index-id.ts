@@ -5,8 +5,8 @@ import type { ChainPlan } from "./plan.ts";
 
 const ROOT = join(import.meta.dirname, "..");
 
-/** The files that decide what an index holds. Ponder compares most of them too, and refuses a schema of other ones. */
-const indexingFiles = (): string[] => [
+/** Lists the files that determine the rows of an index. Ponder hashes most of them too, and rejects a schema of others. */
+const listIndexingFiles = (): string[] => [
   "ponder.config.ts",
   "ponder.schema.ts",
   "registry/abi.ts",
@@ -17,16 +17,16 @@ const indexingFiles = (): string[] => [
     .sort(),
 ];
 
-const ponderVersion = (): string =>
+const readPonderVersion = (): string =>
   JSON.parse(readFileSync(join(ROOT, "node_modules/ponder/package.json"), "utf8")).version;
 
 /**
- * Names an index by what would change it: code, schema, chains, addresses, start blocks. The same
- * index gets the same name and resumes; another one gets a schema of its own beside it.
+ * Hashes everything that changes an index: code, schema, chains, addresses, start blocks. The same index gets the same id
+ * and resumes; another index gets a schema of its own beside it.
  */
-export const indexId = (chains: readonly ChainPlan[]): string => {
-  const hash = createHash("sha256").update(ponderVersion());
-  for (const file of indexingFiles()) {
+export const computeIndexId = (chains: readonly ChainPlan[]): string => {
+  const hash = createHash("sha256").update(readPonderVersion());
+  for (const file of listIndexingFiles()) {
     hash.update(`\0${file}\0`).update(readFileSync(join(ROOT, file)));
   }
   hash.update(JSON.stringify(chains.map(({ chainId, name, v1, v2 }) => ({ chainId, name, v1, v2 }))));

@@ -1,6 +1,6 @@
 import type { Address } from "viem";
 
-/** A registry on one chain: where it is, and the first block that can hold an event of it. */
+/** A registry on one chain, and the first block that can have one of its events. */
 export type RegistryPlan = { address: Address; startBlock: number };
 
 export type ChainPlan = {
@@ -8,15 +8,19 @@ export type ChainPlan = {
   name: string;
   rpcUrls: string[];
   wsUrl: string | null;
+  /** Those of rpcUrls that lack old logs. They are used for new blocks only. */
+  recentOnlyUrls?: string[];
+  /** The number of blocks in one request for logs. An endpoint that accepts fewer gets several requests. */
+  logsRange?: number;
   v1: RegistryPlan | null;
   v2: RegistryPlan | null;
 };
 
-/** All that an indexer needs to know, decided before Ponder starts. */
+/** The configuration of a Ponder process, complete before Ponder starts. */
 export type IndexPlan = {
   chains: ChainPlan[];
   pollingIntervalMs: number;
 };
 
-/** The plan travels to the Ponder process in this variable. */
+/** The environment variable that passes the plan to the Ponder process. */
 export const PLAN_VARIABLE = "INDEX_PLAN";

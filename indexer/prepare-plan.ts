@@ -1,12 +1,14 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { BaseError } from "viem";
+import { describeError } from "../process/program.ts";
+import { SettingsError } from "../process/settings.ts";
 import type { Deployment, RegistryVersion } from "../registry/networks.ts";
-import { describeError } from "../stack/program.ts";
-import { SettingsError } from "../stack/settings.ts";
-import { createChainClient, fetchChainId, redactUrl } from "./chain-transport.ts";
-import type { IndexerDatabase } from "./database.ts";
 import type { ChainPlan, IndexPlan, RegistryPlan } from "./plan.ts";
+import { createChainClient } from "./rpc/chain-rpc.ts";
+import { fetchChainId } from "./rpc/endpoint.ts";
+import { redactUrl } from "./rpc/redact.ts";
 import type { ChainSettings, IndexerSettings } from "./settings.ts";
+import type { IndexerDatabase } from "./shards/index-database.ts";
 import { findStartBlock } from "./start-block.ts";
 
 type Log = (message: string) => void;
@@ -14,20 +16,20 @@ type Log = (message: string) => void;
 const RETRY_MS = 5_000;
 
 /**
- * Asks every endpoint which chain it is on. An endpoint on another chain is a wrong setting; one
- * that does not answer is not: another one of its chain may do, and until one does, we wait.
+ * Checks the chain id of every endpoint. An endpoint on another chain is a wrong setting. An endpoint that does not answer
+ * is not: this waits until one endpoint of each chain answers.
  */
 export const checkEndpoints = async (chains: readonly ChainSettings[], log: Log, signal: AbortSignal) => {
-  let waiting = chains;
-  while (waiting.length > 0 && !signal.aborted) {
-    const checked = await Promise.all(waiting.map((chain) => checkChain(chain, log)));
+  let unreachable = chains;
+  while (unreachable.length > 0 && !signal.aborted) {
+    const checked = await Promise.all(unreachable.map((chain) => checkChain(chain, log)));
     const problems = checked.flatMap(({ problems }) => problems);
     if (problems.length > 0) throw new SettingsError(problems);
 
-    waiting = checked.filter(({ isUp }) => !isUp).map(({ chain }) => chain);
-    if (waiting.length > 0) {
-      const names = waiting.map(({ network }) => network.name).join(", ");
-      const settings = waiting.map(({ network }) => `PONDER_RPC_URL_${network.chainId}`).join(", ");
+    unreachable = checked.filter(({ isReachable }) => !isReachable).map(({ chain }) => chain);
+    if (unreachable.length > 0) {
+      const names = unreachable.map(({ network }) => network.name).join(", ");
+      const settings = unreachable.map(({ network }) => `PONDER_RPC_URL_${network.chainId}`).join(", ");
       log(
         `${names}: no RPC endpoint answers; trying again in ${RETRY_MS / 1000} s. If none is starting, set ${settings}.`,
       );
@@ -40,7 +42,7 @@ const checkChain = async (chain: ChainSettings, log: Log) => {
   const { chainId, name } = chain.network;
   const problems: string[] = [];
 
-  const check = async (url: string, variable: string): Promise<boolean> => {
+  const checkUrl = async (url: string, variable: string): Promise<boolean> => {
     const endpoint = `${variable}${chainId} (${redactUrl(url)})`;
     try {
       const actual = await fetchChainId(url);
@@ -54,13 +56,13 @@ const checkChain = async (chain: ChainSettings, log: Log) => {
   };
 
   const [answers] = await Promise.all([
-    Promise.all(chain.rpcUrls.map((url) => check(url, "PONDER_RPC_URL_"))),
-    chain.wsUrl && check(chain.wsUrl, "PONDER_WS_URL_"),
+    Promise.all(chain.rpcUrls.map((url) => checkUrl(url, "PONDER_RPC_URL_"))),
+    chain.wsUrl && checkUrl(chain.wsUrl, "PONDER_WS_URL_"),
   ]);
-  return { chain, problems, isUp: answers.some((hasAnswered) => hasAnswered) };
+  return { chain, problems, isReachable: answers.includes(true) };
 };
 
-/** Settles all that has to be known before indexing: chains, addresses, start blocks. */
+/** Determines the chains, addresses and start blocks to index. */
 export const preparePlan = async (
   settings: IndexerSettings,
   database: IndexerDatabase,
@@ -68,23 +70,29 @@ export const preparePlan = async (
 ): Promise<IndexPlan> => {
   const chains: ChainPlan[] = [];
   for (const chain of settings.chains) {
-    const { network, rpcUrls, wsUrl } = chain;
+    const { network, rpcUrls, wsUrl, logsRange } = chain;
     chains.push({
       chainId: network.chainId,
       name: network.name,
       rpcUrls,
       wsUrl,
-      v1: network.v1 && (await planRegistry(chain, "v1", network.v1, database, log)),
-      v2: network.v2 && (await planRegistry(chain, "v2", network.v2, database, log)),
+      ...(logsRange !== null && { logsRange }),
+      v1: network.v1 && (await planRegistry(chain, { version: "v1", deployment: network.v1 }, database, log)),
+      v2: network.v2 && (await planRegistry(chain, { version: "v2", deployment: network.v2 }, database, log)),
     });
   }
   return { chains, pollingIntervalMs: settings.pollingIntervalMs };
 };
 
+const EARLY_START = {
+  time: "the last one before its deployment by time",
+  floor: "which is known to be no later than its deployment",
+  genesis: "the first one of the chain",
+};
+
 const planRegistry = async (
   { network, rpcUrls, startBlock: setting }: ChainSettings,
-  version: RegistryVersion,
-  deployment: Deployment,
+  { version, deployment }: { version: RegistryVersion; deployment: Deployment },
   database: IndexerDatabase,
   log: Log,
 ): Promise<RegistryPlan> => {
@@ -92,26 +100,33 @@ const planRegistry = async (
   const { address } = deployment;
   if (setting !== null && deployment.startBlock !== null && setting > deployment.startBlock) {
     log(
-      `${name}: START_BLOCK_${chainId} is later than block ${deployment.startBlock}, where registry ${version} was deployed: what was delegated before is not known.`,
+      `${name}: START_BLOCK_${chainId} is later than block ${deployment.startBlock}, where registry ${version} was deployed: earlier delegations are not indexed.`,
     );
   }
-  const isOpen = setting === null && deployment.startBlock === null && deployment.startBlockFloor === null;
-  if (isOpen) {
-    const recalled = await database.recallStartBlock(chainId, version, address);
-    if (recalled !== null) return { address, startBlock: recalled };
-    log(`${name}: looking for the block where registry ${version} was deployed…`);
+  const isUnknown = setting === null && deployment.startBlock === null;
+  if (isUnknown) {
+    const saved = await database.readStartBlock(chainId, version, address);
+    if (saved !== null) return { address, startBlock: saved };
+    log(`${name}: searching for the block where registry ${version} was deployed…`);
   }
 
-  const client = createChainClient(chainId, rpcUrls);
-  const start = await findStartBlock(client, deployment, setting);
+  const clients = rpcUrls.map((url) => createChainClient(chainId, [url]));
+  const start = await findStartBlock(clients, deployment, setting).catch((error) => {
+    throw new Error(
+      `${name}: the search for the block where registry ${version} was deployed failed. Start again when an RPC endpoint answers, or set START_BLOCK_${chainId}.`,
+      { cause: error },
+    );
+  });
   const registry = { address, startBlock: start.block };
-  if (isOpen) {
+  if (isUnknown) {
     log(
-      start.source === "genesis"
-        ? `${name}: registry ${version} is indexed from block 0: ${start.reason}. START_BLOCK_${chainId} sets another block.`
+      "reason" in start
+        ? `${name}: registry ${version} is indexed from block ${start.block}, ${EARLY_START[start.source]}: ${start.reason}. To start later, set START_BLOCK_${chainId}.`
         : `${name}: registry ${version} was deployed in block ${start.block}.`,
     );
-    await database.rememberStartBlock(chainId, version, registry);
+    if (start.block > 0 && (start.source === "discovered" || start.source === "time")) {
+      await database.saveStartBlock(chainId, version, registry);
+    }
   }
   return registry;
 };

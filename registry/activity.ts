@@ -1,14 +1,16 @@
 import { CONTRACT_OR_NULL } from "./delegation.ts";
 
-// What the changes of the log count as, in SQL: for what is summed up, and for what is not yet.
+// SQL that classifies the changes of the log, for summaries and for changes that are not summarised yet.
 
 /** The day of a change, in UTC. */
 export const DAY = "(to_timestamp(block_timestamp) at time zone 'UTC')::date";
 
-/** Whether a change made a delegation, changed its amount, or ended it. */
+/** True for a change that made a delegation. */
 export const MADE = "active and not was_active";
+/** True for a change of an active delegation's amount. */
 export const CHANGED = "active and was_active";
+/** True for a change that ended a delegation. */
 export const REVOKED = "not active";
 
-/** Of changes that concern a contract. */
-export const OF_A_CONTRACT = `${CONTRACT_OR_NULL} is not null`;
+/** True for a delegation with a contract. */
+export const HAS_CONTRACT = `${CONTRACT_OR_NULL} is not null`;

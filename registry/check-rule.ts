@@ -8,15 +8,15 @@ export const CHECKS = {
 
 export type Check = (typeof CHECKS)[RegistryVersion][number];
 
-/** What a delegation may cover, in SQL. The question is `q`. */
+/** The scope of a delegation, as SQL expressions. The row `q` holds the question. */
 type Scope = { type: string; contract: string; tokenId: string };
 
 const ALL: Scope = { type: "ALL", contract: `'${NO_CONTRACT}'`, tokenId: `${NO_TOKEN}` };
 const CONTRACT: Scope = { type: "CONTRACT", contract: "q.contract", tokenId: `${NO_TOKEN}` };
 const token = (type: string): Scope => ({ type, contract: "q.contract", tokenId: "q.token_id" });
 
-/** What satisfies each check, the broadest first. */
-const SATISFYING: Record<Check, readonly Scope[]> = {
+/** The scopes that satisfy each check, the broadest first. */
+const SATISFYING_SCOPES: Record<Check, readonly Scope[]> = {
   all: [ALL],
   contract: [ALL, CONTRACT],
   token: [ALL, CONTRACT, token("TOKEN")],
@@ -25,46 +25,46 @@ const SATISFYING: Record<Check, readonly Scope[]> = {
   erc1155: [ALL, CONTRACT, token("ERC1155")],
 };
 
-/** Whether a check is answered with a balance. */
+/** True for a check that returns a balance. */
 export const isBalanceCheck = (check: Check): boolean => check === "erc20" || check === "erc1155";
 
-/** A delegation for a balance gives its amount; every broader one gives all there can be. */
+/** A broader delegation grants the largest possible balance; a delegation for a balance grants its amount. */
 const isBroader = ({ type }: Scope) => type === ALL.type || type === CONTRACT.type;
 
 /**
- * A delegation of exactly this scope. One probe of the primary key, however many delegations the two
- * wallets have. In v2, full rights count for any rights that are asked for.
+ * Selects a delegation of exactly this scope: one probe of the primary key, however many delegations the two wallets
+ * have. In v2, full rights satisfy any rights.
  */
-const delegation = (relation: string, version: RegistryVersion, { type, contract, tokenId }: Scope) =>
+const fromScope = (relation: string, version: RegistryVersion, { type, contract, tokenId }: Scope) =>
   `from ${relation} d
    where d.chain_id = q.chain_id and d.vault = q.vault and d.delegate = q.delegate
      and d.type = '${type}' and d.contract = ${contract} and d.token_id = ${tokenId}
      ${version === "v2" ? `and d.rights = any (array['${FULL_RIGHTS}', q.rights])` : ""}`;
 
 /**
- * The registry's rule for a check, as SQL: a broader delegation satisfies a narrower one.
- * @param relation what holds the delegations, with the columns of `delegation_v1` or `delegation_v2`. The
- * question is `q`: chain_id, vault, delegate, contract, token_id, rights.
+ * Builds the SQL expression of the registry's rule for a check: a broader delegation satisfies a narrower check. It reads
+ * the question from a row `q`: chain_id, vault, delegate, contract, token_id, rights.
+ * @param relation the relation of delegations, with the columns of `delegation_v1` or `delegation_v2`
  */
 export const checkRule = (relation: string, version: RegistryVersion, check: Check): string => {
-  const scopes = SATISFYING[check];
-  const held = (scopes: readonly Scope[]) =>
-    scopes.map((scope) => `exists (select ${delegation(relation, version, scope)})`).join(" or ");
-  if (!isBalanceCheck(check)) return held(scopes);
+  const scopes = SATISFYING_SCOPES[check];
+  const existsAny = (scopes: readonly Scope[]) =>
+    scopes.map((scope) => `exists (select ${fromScope(relation, version, scope)})`).join(" or ");
+  if (!isBalanceCheck(check)) return existsAny(scopes);
   const amounts = scopes
     .filter((scope) => !isBroader(scope))
-    .map((scope) => `(select max(d.amount) ${delegation(relation, version, scope)})`);
-  return `case when ${held(scopes.filter(isBroader))} then ${MAX_UINT256} else coalesce(${amounts.join()}, 0) end`;
+    .map((scope) => `(select max(d.amount) ${fromScope(relation, version, scope)})`);
+  return `case when ${existsAny(scopes.filter(isBroader))} then ${MAX_UINT256} else coalesce(${amounts.join()}, 0) end`;
 };
 
 /**
- * The delegations by which the rule is satisfied, as SQL: all that satisfy it by themselves, each with how
- * broad it is (`breadth`, 0 is the broadest) and the balance that it gives (`gives`).
+ * Builds the SQL query for all delegations that satisfy a check, each on its own, with its rank (`breadth`, 0 is the
+ * broadest) and the balance that it grants (`gives`).
  */
-export const grantsOf = (relation: string, version: RegistryVersion, check: Check): string =>
-  SATISFYING[check]
+export const selectGrants = (relation: string, version: RegistryVersion, check: Check): string =>
+  SATISFYING_SCOPES[check]
     .map((scope, breadth) => {
       const gives = isBroader(scope) ? `${MAX_UINT256}` : "d.amount";
-      return `select d.*, ${breadth} as breadth, ${isBalanceCheck(check) ? gives : "null"}::numeric as gives ${delegation(relation, version, scope)}`;
+      return `select d.*, ${breadth} as breadth, ${isBalanceCheck(check) ? gives : "null"}::numeric as gives ${fromScope(relation, version, scope)}`;
     })
     .join(" union all ");

@@ -1,9 +1,9 @@
 import { z } from "zod";
 
-/** Schemas that are not a shard's to take. */
+/** Schemas with another use. */
 const RESERVED_SCHEMAS = ["public", "ponder_sync", "information_schema", "service", "analytics", "indexer"];
 
-/** A shard's name, which is also that of its views schema. */
+/** A shard's name, which is also the name of the schema with its views. */
 export const shardName = z
   .string()
   .regex(/^[a-z][a-z0-9_]{0,29}$/, {
@@ -13,7 +13,7 @@ export const shardName = z
     error: "is the name of a schema with another use",
   });
 
-/** INDEX_SCHEMAS: the names of shards, with commas. */
+/** INDEX_SCHEMAS: the names of shards, separated by commas. */
 export const indexSchemas = z
   .string()
   .default("registry")

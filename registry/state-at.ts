@@ -1,17 +1,16 @@
-/** What makes two changes those of one delegation. */
-export const IDENTITY = "chain_id, registry, vault, delegate, type, contract, token_id, rights";
+/** The columns that identify a delegation in the log. */
+export const DELEGATION_KEY = "chain_id, registry, vault, delegate, type, contract, token_id, rights";
 
 /**
- * The delegations that were active at a block, from the log: the latest change of each up to it, if that left
- * it active.
- * @param log the relation that holds the log
- * @param condition which changes count: those up to the block, and of which delegations
+ * Selects the delegations that were active at a block: the latest change of each, if it left the delegation active.
+ * @param log the relation with the log
+ * @param condition an SQL condition for the changes up to the block, and for the delegations to include
  */
-export const activeAt = (log: string, condition: string): string => `(
+export const selectActiveAt = (log: string, condition: string): string => `(
   select * from (
-    select distinct on (${IDENTITY}) *
+    select distinct on (${DELEGATION_KEY}) *
     from ${log}
     where ${condition}
-    order by ${IDENTITY}, block_number desc, log_index desc
+    order by ${DELEGATION_KEY}, block_number desc, log_index desc
   ) latest
   where active)`;

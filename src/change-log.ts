@@ -2,36 +2,32 @@ import type { Context } from "ponder:registry";
 import { delegationChange } from "ponder:schema";
 import type { Hash } from "viem";
 import { type DelegationKeyV1, type DelegationKeyV2, FULL_RIGHTS } from "../registry/delegation.ts";
-import { isLive } from "./live-blocks.ts";
+import { getChainProgress } from "./chain-progress.ts";
 
-/** What the log takes from a Ponder event. */
-type LogEvent = {
-  /** Grows from event to event of a chain. */
+/** The fields of a Ponder event that the log stores. */
+export type LogEvent = {
+  /** Increases from event to event of a chain. */
   id: string;
   block: { number: bigint; timestamp: bigint };
   log: { logIndex: number };
   transaction: { hash: Hash };
 };
 
-export type Position = ReturnType<typeof positionOf>;
-
-/** By chain, the newest event of its history that was handled. */
-const newestHandled = new Map<number, string>();
+export type Position = ReturnType<typeof readPosition>;
 
 /**
- * Where on the chain an event stands.
+ * Reads the position of an event on its chain.
  *
- * In history it refuses an event that was handled before. When the connection breaks during a commit, Ponder tries the
- * transaction again, and its memory has what the failed attempt wrote: every change would look stored already, and be
- * left out. After a restart Ponder goes on from what is stored. Live, newest-block.ts sees such a second attempt.
+ * During a backfill it throws for an event that was handled before. When the connection breaks during a commit, Ponder
+ * retries the transaction, but its memory has the rows of the failed attempt: every change would look stored already, and
+ * be skipped. After a restart Ponder continues from the stored rows. Live, newest-block.ts detects such a retry.
  */
-export const positionOf = (context: Context, event: LogEvent) => {
-  const chainId = context.chain.id;
-  if (!isLive(chainId)) {
-    if (event.id <= (newestHandled.get(chainId) ?? "")) {
-      throw new Error(`Blocks of chain ${chainId} were indexed, and may not have been stored. A restart finds out.`);
-    }
-    newestHandled.set(chainId, event.id);
+export const readPosition = (context: Context, event: LogEvent) => {
+  const progress = getChainProgress(context);
+  if (!progress.isLive && !progress.recordBackfilled(event.id)) {
+    throw new Error(
+      `An event of chain ${context.chain.id} was handled twice: its commit may have failed. A restart continues from the stored rows.`,
+    );
   }
   return {
     blockNumber: event.block.number,
@@ -41,22 +37,18 @@ export const positionOf = (context: Context, event: LogEvent) => {
   };
 };
 
-type Change = { active: boolean; wasActive: boolean; amount: bigint } & (
-  | { registry: "v1"; delegation: DelegationKeyV1 }
-  | { registry: "v2"; delegation: DelegationKeyV2 }
-);
+type Change = {
+  eventName: string;
+  /** The number of this change among its event's changes. */
+  ordinal?: number;
+  active: boolean;
+  wasActive: boolean;
+  amount: bigint;
+} & ({ registry: "v1"; delegation: DelegationKeyV1 } | { registry: "v2"; delegation: DelegationKeyV2 });
 
-/**
- * Appends a change to the log. Of several by one event each has its ordinal, in their order. One by one:
- * Ponder copies an array of rows in a slow way.
- */
-export const appendChange = async (
-  context: Context,
-  position: Position,
-  eventName: string,
-  { registry, delegation, active, wasActive, amount }: Change,
-  ordinal = 0,
-) => {
+/** Appends one change to the log: Ponder is slow at copying an array of rows. */
+export const appendChange = async (context: Context, position: Position, change: Change) => {
+  const { eventName, ordinal = 0, active, wasActive, amount, registry, delegation } = change;
   await context.db.insert(delegationChange).values({
     chainId: context.chain.id,
     ...position,

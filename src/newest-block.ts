@@ -1,46 +1,68 @@
-import { ponder } from "ponder:registry";
+import { type Context, type Event, ponder } from "ponder:registry";
 import { indexedBlock } from "ponder:schema";
 import { zeroHash } from "viem";
-import { chainClient } from "../indexer/current-plan.ts";
-import { canonicalHash } from "./canonical-hash.ts";
-import { markLive, undecidedSince } from "./live-blocks.ts";
+import { getChainClient, getChainRpc } from "../indexer/current-plan.ts";
+import { type BlockId, getChainProgress } from "./chain-progress.ts";
+import { fetchCanonicalHash } from "./fetch-canonical-hash.ts";
+
+type Block = Event<"NewestBlock:block">["block"];
 
 ponder.on("NewestBlock:block", async ({ event, context }) => {
-  const chainId = context.chain.id;
   const { number, hash, parentHash, timestamp } = event.block;
+  const unresolved = getChainProgress(context).findUnresolved(hash, parentHash);
+  if (unresolved && unresolved.hash !== hash) await requireReplaced(context, unresolved);
+  await requireNextBlock(context, event.block, unresolved !== null);
+  requireLogs(context, event.block);
 
-  // Of a block that was left open, and of those that Ponder had fetched after it, nothing is said until
-  // Ponder undoes them. If the node takes the first one back into its chain, Ponder never will.
-  const open = undecidedSince(chainId, hash, parentHash);
-  if (open && open.hash !== hash && (await canonicalHash(chainClient(chainId), open.number)) === open.hash) {
-    throw new Error(
-      `Block ${open.number} (${open.hash}) of chain ${chainId} was left open, and is on the chain again. A restart looks it up.`,
-    );
-  }
+  // Publish no freshness for an unresolved block or its descendants until Ponder reverts them.
+  const row = { number, hash: unresolved ? zeroHash : hash, timestamp };
+  await context.db
+    .insert(indexedBlock)
+    .values({ chainId: context.chain.id, ...row })
+    .onConflictDoUpdate(row);
+});
 
-  // When the connection breaks during a commit, Ponder tries again, and its memory has what the failed attempt wrote:
-  // this block is the newest already, and its changes were left out for the same reason (positionOf in change-log.ts).
-  // When fetching a fork's blocks fails half-way, Ponder forgets blocks whose rows it has not undone, and could build
-  // on them. Better to stop: after a restart it begins at what is final. What Postgres itself may have lost is not seen
-  // here, where Ponder has its own copy in memory, but in IndexerDatabase.guardStore(): a query of ours would be a
-  // transaction within Ponder's, which it tries for a minute when the connection is gone.
-  const first = markLive(chainId, number);
+/** Throws if the node has an unresolved block on its chain again: Ponder would never revert it. */
+const requireReplaced = async ({ chain }: Context, { number, hash }: BlockId) => {
+  if ((await fetchCanonicalHash(getChainClient(chain.id), number)) !== hash) return;
+  throw new Error(
+    `Block ${number} (${hash}) of chain ${chain.id} was unresolved, and is on the chain again. A restart resolves it.`,
+  );
+};
+
+/** Throws if logs of a block were missed. The next start fetches them. */
+const requireLogs = (context: Context, { number, hash }: Block) => {
+  const missed = getChainRpc(context.chain.id).findMissedBlock(getChainProgress(context).startLive(number), hash);
+  if (!missed) return;
+  throw new Error(
+    `Logs of block ${BigInt(missed.number)} of chain ${context.chain.id} were missed: the block's bloom filter lacks them. A restart fetches them.`,
+  );
+};
+
+/**
+ * Throws unless a block follows the newest indexed one. After a restart Ponder begins at the newest final block.
+ * - When the connection breaks during a commit, Ponder retries, but its memory has the rows of the failed attempt: this
+ *   block is the newest already, and its changes were skipped for the same reason (readPosition in change-log.ts).
+ * - When fetching a fork's blocks fails half-way, Ponder forgets blocks whose rows it has not reverted, and could build
+ *   on them.
+ *
+ * Rows that Postgres itself has lost are not visible here, because Ponder has its own copy in memory;
+ * IndexerDatabase.guardCommits() detects them. A query from here would be a transaction within Ponder's, which Ponder
+ * retries for a minute when the connection is gone.
+ */
+const requireNextBlock = async (context: Context, { number, hash, parentHash }: Block, isUnresolved: boolean) => {
+  const chainId = context.chain.id;
+  const first = getChainProgress(context).startLive(number);
   const newest = await context.db.find(indexedBlock, { chainId });
   if (newest?.hash === hash) {
     throw new Error(
-      `Block ${number} of chain ${chainId} was indexed, and may not have been stored. A restart finds out.`,
+      `Block ${number} of chain ${chainId} was indexed twice: its commit may have failed. A restart continues from the stored rows.`,
     );
   }
   const isNext = newest ? newest.number === number - 1n && newest.hash === parentHash : number === first;
-  if (!open && !isNext) {
+  if (!isUnresolved && !isNext) {
     throw new Error(
-      `Block ${number} (${hash}) of chain ${chainId} does not follow the newest indexed block, ${newest ? `${newest.number} (${newest.hash})` : "of which there is none"}: a reorg was not undone. A restart puts it right.`,
+      `Block ${number} (${hash}) of chain ${chainId} does not follow the newest indexed block, ${newest ? `${newest.number} (${newest.hash})` : "which does not exist"}: a reorg was not reverted. A restart reverts it.`,
     );
   }
-
-  const row = { number, hash: open ? zeroHash : hash, timestamp };
-  await context.db
-    .insert(indexedBlock)
-    .values({ chainId, ...row })
-    .onConflictDoUpdate(row);
-});
+};

@@ -4,56 +4,61 @@ import { and, asc, eq } from "ponder";
 import type { Address } from "viem";
 import type { DelegationKeyV1, DelegationTypeV1 } from "../registry/delegation.ts";
 
-/** Above this, a vault's list would cost more with each delegation than the query that it spares. */
-const MOST_LISTED = 64;
+/** Above this size, updating a vault's list costs more per delegation than the query that the list saves. */
+const MAX_LISTED = 64;
 
-/** A vault's active delegations, to one delegate or to all, oldest first. */
-export const findActive = async (context: Context, vault: Address, delegate?: Address): Promise<DelegationKeyV1[]> => {
+/** Finds a vault's active delegations, to one delegate or to all, oldest first. */
+export const findDelegations = async (
+  context: Context,
+  vault: Address,
+  delegate?: Address,
+): Promise<DelegationKeyV1[]> => {
   const row = await context.db.find(vaultV1, { chainId: context.chain.id, vault });
   if (row === null) return [];
-  if (row.delegations === null) return queryActive(context, vault, delegate);
-  const active = linesOf(row.delegations).map((line) => parseLine(vault, line));
+  if (row.delegations === null) return queryDelegations(context, vault, delegate);
+  const active = splitLines(row.delegations).map((line) => parseLine(vault, line));
   return delegate ? active.filter((delegation) => delegation.delegate === delegate) : active;
 };
 
-/** Notes that a vault has made a delegation. */
+/** Adds a delegation to its vault's list. */
 export const addToVault = async (context: Context, delegation: DelegationKeyV1) => {
-  const line = lineOf(delegation);
+  const line = formatLine(delegation);
   await context.db
     .insert(vaultV1)
     .values({ chainId: context.chain.id, vault: delegation.vault, delegations: line })
     .onConflictDoUpdate(({ delegations }) => ({
-      delegations: delegations === null ? null : joinLines([...linesOf(delegations), line]),
+      delegations: delegations === null ? null : joinLines([...splitLines(delegations), line]),
     }));
 };
 
-/** Notes that some of a vault's delegations have ended. */
+/** Removes delegations from a vault's list. */
 export const removeFromVault = async (context: Context, vault: Address, ended: readonly DelegationKeyV1[]) => {
-  const lines = new Set(ended.map(lineOf));
+  const lines = new Set(ended.map(formatLine));
   await context.db.update(vaultV1, { chainId: context.chain.id, vault }).set(({ delegations }) => ({
-    delegations: delegations === null ? null : joinLines(linesOf(delegations).filter((line) => !lines.has(line))),
+    delegations: delegations === null ? null : joinLines(splitLines(delegations).filter((line) => !lines.has(line))),
   }));
 };
 
-/** Notes that all of a vault's delegations have ended. */
+/** Removes all delegations from a vault's list. */
 export const emptyVault = async (context: Context, vault: Address) => {
   await context.db.update(vaultV1, { chainId: context.chain.id, vault }).set({ delegations: "" });
 };
 
-const lineOf = ({ delegate, type, contract, tokenId }: DelegationKeyV1) => `${delegate} ${type} ${contract} ${tokenId}`;
+const formatLine = ({ delegate, type, contract, tokenId }: DelegationKeyV1) =>
+  `${delegate} ${type} ${contract} ${tokenId}`;
 
-/** A list as it is stored. */
-const joinLines = (lines: readonly string[]) => (lines.length > MOST_LISTED ? null : lines.join());
+/** @returns null for a list that is too long to store */
+const joinLines = (lines: readonly string[]) => (lines.length > MAX_LISTED ? null : lines.join());
 
-const linesOf = (delegations: string) => (delegations === "" ? [] : delegations.split(","));
+const splitLines = (delegations: string) => (delegations === "" ? [] : delegations.split(","));
 
 const parseLine = (vault: Address, line: string): DelegationKeyV1 => {
   const [delegate, type, contract, tokenId] = line.split(" ") as [Address, DelegationTypeV1, Address, string];
   return { vault, delegate, type, contract, tokenId: BigInt(tokenId) };
 };
 
-/** The same of a vault that has many. */
-const queryActive = (context: Context, vault: Address, delegate?: Address): Promise<DelegationKeyV1[]> =>
+/** Queries the table, for a vault whose list is too long to store. */
+const queryDelegations = (context: Context, vault: Address, delegate?: Address): Promise<DelegationKeyV1[]> =>
   context.db.sql
     .select({
       vault: delegationV1.vault,

@@ -1,38 +1,41 @@
 import { setTimeout as sleep } from "node:timers/promises";
+import type { Context } from "ponder:registry";
 import type { Address, Client, Hash } from "viem";
 import { readContract } from "viem/actions";
-import { chainClient } from "../indexer/current-plan.ts";
+import { getChainClient } from "../indexer/current-plan.ts";
 import { registryV1Abi } from "../registry/abi.ts";
 import { type DelegationKeyV1, NO_CONTRACT, NO_TOKEN } from "../registry/delegation.ts";
-import { canonicalHash } from "./canonical-hash.ts";
-import { type BlockId, isLive, leaveUndecided } from "./live-blocks.ts";
+import { type BlockId, getChainProgress } from "./chain-progress.ts";
+import { fetchCanonicalHash } from "./fetch-canonical-hash.ts";
 
 const ATTEMPTS = 6;
 const FIRST_WAIT_MS = 500;
 
-/** What the v1 registry itself says a vault has delegated, after the given block. */
+/** Reads a vault's delegations after a block from the v1 registry itself. */
 export const readVaultState = async (
-  chainId: number,
+  context: Context,
   registry: Address,
   vault: Address,
   block: BlockId,
 ): Promise<VaultState> => {
-  const client = chainClient(chainId);
+  const chainId = context.chain.id;
+  const client = getChainClient(chainId);
+  const progress = getChainProgress(context);
 
   for (let attempt = 1; ; attempt++) {
     try {
       return await readAtBlock(client, registry, vault, block.hash);
     } catch (cause) {
-      // The rows of a block that the chain has replaced are undone as soon as Ponder sees the reorg, so
-      // nothing needs to be known of it. Should Ponder not see one, the blocks after it find it open.
-      const canonical = isLive(chainId) ? await canonicalHash(client, block.number) : null;
+      // Ponder reverts the rows of a replaced block as soon as it sees the reorg, so any state will do. If Ponder does
+      // not see the reorg, newest-block.ts finds the block unresolved.
+      const canonical = progress.isLive ? await fetchCanonicalHash(client, block.number) : null;
       if (canonical && canonical !== block.hash) {
-        leaveUndecided(chainId, block);
-        return everythingSurvives;
+        progress.markUnresolved(block);
+        return unchangedState;
       }
       if (attempt === ATTEMPTS) {
         throw new Error(
-          `Cannot read what ${vault} still delegates at block ${block.number} of chain ${chainId}. v1 revocations made through a contract wallet need an RPC that has the state of that block: an archive node for old blocks.`,
+          `Cannot read the delegations of ${vault} at block ${block.number} of chain ${chainId}. v1 revocations through a contract wallet need an RPC that has the state of that block: an archive node for old blocks.`,
           { cause },
         );
       }
@@ -43,31 +46,28 @@ export const readVaultState = async (
 
 type VaultState = { has: (delegation: DelegationKeyV1) => boolean };
 
-const everythingSurvives: VaultState = { has: () => true };
+const unchangedState: VaultState = { has: () => true };
 
-/**
- * By hash, not by number: a number names another block after a reorg, and the answer would be that
- * block's.
- */
+/** Reads by hash, not by number: after a reorg the number is another block's. */
 const readAtBlock = async (client: Client, address: Address, vault: Address, blockHash: Hash): Promise<VaultState> => {
-  const at = { abi: registryV1Abi, address, args: [vault], blockHash } as const;
+  const call = { abi: registryV1Abi, address, args: [vault], blockHash } as const;
   const [delegates, contracts, tokens] = await Promise.all([
-    readContract(client, { ...at, functionName: "getDelegatesForAll" }),
-    readContract(client, { ...at, functionName: "getContractLevelDelegations" }),
-    readContract(client, { ...at, functionName: "getTokenLevelDelegations" }),
+    readContract(client, { ...call, functionName: "getDelegatesForAll" }),
+    readContract(client, { ...call, functionName: "getContractLevelDelegations" }),
+    readContract(client, { ...call, functionName: "getTokenLevelDelegations" }),
   ]);
 
-  const survivors = new Set([
-    ...delegates.map((delegate) => keyOf({ type: "ALL", delegate, contract: NO_CONTRACT, tokenId: NO_TOKEN })),
+  const remaining = new Set([
+    ...delegates.map((delegate) => toKey({ type: "ALL", delegate, contract: NO_CONTRACT, tokenId: NO_TOKEN })),
     ...contracts.map(({ delegate, contract_: contract }) =>
-      keyOf({ type: "CONTRACT", delegate, contract, tokenId: NO_TOKEN }),
+      toKey({ type: "CONTRACT", delegate, contract, tokenId: NO_TOKEN }),
     ),
     ...tokens.map(({ delegate, contract_: contract, tokenId }) =>
-      keyOf({ type: "TOKEN", delegate, contract, tokenId }),
+      toKey({ type: "TOKEN", delegate, contract, tokenId }),
     ),
   ]);
-  return { has: (delegation) => survivors.has(keyOf(delegation)) };
+  return { has: (delegation) => remaining.has(toKey(delegation)) };
 };
 
-const keyOf = ({ type, delegate, contract, tokenId }: Omit<DelegationKeyV1, "vault">) =>
+const toKey = ({ type, delegate, contract, tokenId }: Omit<DelegationKeyV1, "vault">) =>
   `${type} ${delegate} ${contract} ${tokenId}`.toLowerCase();

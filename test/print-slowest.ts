@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { relative } from "node:path";
 
-// Prints the ten slowest test files of the JSON reports that are named: .ci/run ends with it.
+// Prints the ten slowest test files of the given JSON reports, at the end of .ci/run.
 
 const SHOWN = 10;
 

@@ -6,7 +6,7 @@ import { promisify } from "node:util";
 import { brotliCompress, constants, gzip } from "node:zlib";
 import { PAGES, type PageName } from "./pages.ts";
 
-// What pages load, bundled for browsers: npm run build
+// Bundles the scripts and styles of the pages: npm run build
 
 const WEB = import.meta.dirname;
 const ROOT = join(WEB, "..");
@@ -14,20 +14,20 @@ const DIST = join(WEB, "dist");
 const DRAFT = "draft-";
 const MANIFEST = "manifest.json";
 
-/** What a page loads, by the names of files. */
+/** Names of a page's files. */
 type PageFiles = { script: string; style: string };
 type Manifest = { icon: string; theme: string; pages: Record<PageName, PageFiles>; files: string[] };
 
-/** A file's content, and the same compressed. */
+/** A file's content, also compressed. */
 export type Asset = { content: Buffer; brotli: Buffer; gzip: Buffer };
 
-/** All that pages load. A file's name has a hash of what is in it. */
+/** All built files. A file's name includes a hash of its content. */
 export type Assets = Omit<Manifest, "files"> & { files: ReadonlyMap<string, Asset> };
 
-/** The built files, from web/dist. They are built first where that does not have those of this very source. */
+/** Loads the built files from web/dist, and builds them first if those of the current source are missing. */
 export const loadAssets = async (): Promise<Assets> => {
   const folder = join(DIST, await hashSources());
-  const text = await readFile(join(folder, MANIFEST), "utf8").catch(() => build(folder));
+  const text = await readFile(join(folder, MANIFEST), "utf8").catch(() => buildAssets(folder));
   const { files, ...manifest }: Manifest = JSON.parse(text);
   const read = (name: string) => readFile(join(folder, name));
   const load = async (name: string): Promise<[string, Asset]> => [
@@ -37,59 +37,72 @@ export const loadAssets = async (): Promise<Assets> => {
   return { ...manifest, files: new Map(await Promise.all(files.map(load))) };
 };
 
-/** Names what is built after what it is built from. Versions of packages are part of that. */
+/** Hashes the source files, and package.json for the versions of packages. */
 const hashSources = async (): Promise<string> => {
-  const folders = ["shared", ...PAGES.map(({ name }) => name)];
-  const found = await Promise.all(
-    folders.map(async (folder) => {
-      const entries = await readdir(join(WEB, folder), { recursive: true, withFileTypes: true });
-      return entries
-        .filter((entry) => entry.isFile())
-        .map(({ parentPath, name }) => relative(ROOT, join(parentPath, name)));
-    }),
-  );
-  const files = ["package.json", ...["build.ts", "pages.ts"].map((name) => `web/${name}`), ...found.flat()];
+  const listFiles = async (folder: string) => {
+    const entries = await readdir(join(WEB, folder), { recursive: true, withFileTypes: true });
+    return entries
+      .filter((entry) => entry.isFile())
+      .map(({ parentPath, name }) => relative(ROOT, join(parentPath, name)));
+  };
+  const sources = await Promise.all(["shared", ...PAGES.map(({ name }) => name)].map(listFiles));
+  const files = ["package.json", "web/build.ts", "web/pages.ts", ...sources.flat()];
   const hash = createHash("sha256");
   for (const file of files.sort()) hash.update(`${file}\0`).update(await readFile(join(ROOT, file)));
   return hash.digest("hex").slice(0, 16);
 };
 
-/** Builds into a folder, which is there as a whole or not at all: other processes may be doing the same. */
-const build = async (folder: string): Promise<string> => {
-  const draft = await makeDraft();
+/** Builds into a draft folder and renames it, because other processes may build at the same time. */
+const buildAssets = async (folder: string): Promise<string> => {
+  const draft = await createDraft();
   try {
     const manifest = JSON.stringify(await bundle(draft), null, 2);
     await writeFile(join(draft, MANIFEST), manifest);
-    // Whoever runs it may be somebody else than who has built it, as in a container.
+    // In a container, the user who runs the service is not the one who built it.
     await chmod(draft, 0o755);
     await rename(draft, folder).catch((error) => {
       if (!["ENOTEMPTY", "EEXIST"].includes(error.code)) throw error;
     });
-    await removeOthers(folder);
+    await removeOtherBuilds(folder);
     return await readFile(join(folder, MANIFEST), "utf8");
   } finally {
     await rm(draft, { recursive: true, force: true });
   }
 };
 
-const makeDraft = async (): Promise<string> => {
+const createDraft = async (): Promise<string> => {
   try {
     await mkdir(DIST, { recursive: true });
     return await mkdtemp(join(DIST, DRAFT));
   } catch (error) {
-    const message = "The pages are not built, and cannot be: run npm run build as somebody who may write to web/dist.";
+    const message = "The pages are not built. Run npm run build as a user who may write to web/dist.";
     throw new Error(message, { cause: error });
   }
 };
 
-/** Removes what was built from another source. */
-const removeOthers = async (folder: string): Promise<void> => {
+const removeOtherBuilds = async (folder: string): Promise<void> => {
   const others = (await readdir(DIST)).filter((name) => name !== basename(folder) && !name.startsWith(DRAFT));
   await Promise.all(others.map((name) => rm(join(DIST, name), { recursive: true, force: true })));
 };
 
 const bundle = async (folder: string): Promise<Manifest> => {
-  // Needed where something is to be built, and nowhere else.
+  rejectOutsideInputs(await runEsbuild(folder));
+  const files = (await readdir(folder)).sort();
+  await Promise.all(files.map((name) => compress(join(folder, name))));
+
+  const findFile = (prefix: string, extension: string): string => {
+    const found = files.find((file) => file.startsWith(`${prefix}-`) && file.endsWith(extension));
+    if (!found) throw new Error(`The page "${prefix}" has no ${extension} file. Import one in its main file.`);
+    return found;
+  };
+  const pages = PAGES.map(({ name }) => [name, { script: findFile(name, ".js"), style: findFile(name, ".css") }]);
+  return { icon: findFile("icon", ".svg"), theme: findFile("theme", ".js"), pages: Object.fromEntries(pages), files };
+};
+
+type Outputs = Record<string, { inputs: Record<string, unknown> }>;
+
+const runEsbuild = async (folder: string): Promise<Outputs> => {
+  // Loaded here, because a built service runs without it.
   const { build } = await import("esbuild");
   const options = {
     absWorkingDir: WEB,
@@ -108,7 +121,7 @@ const bundle = async (folder: string): Promise<Manifest> => {
   );
   const [modules, others] = await Promise.all([
     build({ ...options, entryPoints: mains, format: "esm", jsx: "automatic", jsxImportSource: "preact" }),
-    // The theme is set before anything is painted: by a script that the page waits for, so not by a module.
+    // The theme has to be set before the first paint. Browsers wait for a classic script, not for a module.
     build({
       ...options,
       entryPoints: [
@@ -119,28 +132,17 @@ const bundle = async (folder: string): Promise<Manifest> => {
       loader: { ".svg": "copy" },
     }),
   ]);
-  const outputs = { ...modules.metafile.outputs, ...others.metafile.outputs };
-  refuseOutsiders(outputs);
-  const files = (await readdir(folder)).sort();
-  await Promise.all(files.map((name) => compress(join(folder, name))));
-
-  const nameOf = (prefix: string, extension: string): string => {
-    const found = files.find((file) => file.startsWith(`${prefix}-`) && file.endsWith(extension));
-    if (!found) throw new Error(`The page "${prefix}" has no ${extension}: its main file has to import one.`);
-    return found;
-  };
-  const pages = PAGES.map(({ name }) => [name, { script: nameOf(name, ".js"), style: nameOf(name, ".css") }]);
-  return { icon: nameOf("icon", ".svg"), theme: nameOf("theme", ".js"), pages: Object.fromEntries(pages), files };
+  return { ...modules.metafile.outputs, ...others.metafile.outputs };
 };
 
 const findMain = async (name: PageName): Promise<string> =>
   (await readdir(join(WEB, name))).find((file) => /^main\.tsx?$/.test(file)) ?? "main.tsx";
 
-/** What is built from a file elsewhere would not be built anew when that changes: see hashSources(). */
-const refuseOutsiders = (outputs: Record<string, { inputs: Record<string, unknown> }>): void => {
+/** A change of a file outside of web/ would not cause a new build: see hashSources(). */
+const rejectOutsideInputs = (outputs: Outputs): void => {
   const inputs = Object.values(outputs).flatMap(({ inputs }) => Object.keys(inputs));
   const outside = inputs.filter((file) => file.startsWith("..") && !file.startsWith("../node_modules/"));
-  if (outside.length > 0) throw new Error(`Pages can use types alone of what is not in web/: ${outside.join(", ")}`);
+  if (outside.length > 0) throw new Error(`Pages may import only types from outside of web/: ${outside.join(", ")}`);
 };
 
 const compress = async (file: string): Promise<void> => {

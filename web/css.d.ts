@@ -1,2 +1,2 @@
-/** Styles are bundled, not read. */
+/** Styles are imported for the bundler only. */
 declare module "*.css";

@@ -1,15 +1,15 @@
-/** A page for people: a folder of its name beside this file, with main.tsx, which imports its style. */
-export type Page = {
+/** A page: a folder of its name beside this file, with a main.tsx that imports its style. */
+type PageDefinition = {
   name: string;
   path: string;
   title: string;
-  /** For search engines and previews of links. */
+  /** For search engines and link previews. */
   description: string;
-  /** Where it stands in the navigation that all pages have. */
+  /** Its links in the navigation of all pages. */
   links: readonly { label: string; href: string }[];
 };
 
-/** Every page, in the order of the navigation. README.md says what adding one takes. */
+/** Every page, in the order of the navigation. README.md explains how to add one. */
 export const PAGES = [
   {
     name: "explorer",
@@ -25,8 +25,7 @@ export const PAGES = [
     name: "insights",
     path: "/insights",
     title: "Insights",
-    description:
-      "How the delegation registries are used: what is delegated and revoked, on which networks, for which contracts.",
+    description: "How the delegation registries are used: delegations made and revoked, by network and by contract.",
     links: [{ label: "Insights", href: "/insights" }],
   },
   {
@@ -40,10 +39,10 @@ export const PAGES = [
     name: "developers",
     path: "/developers",
     title: "API keys",
-    description: "Sign in with a wallet, and make API keys that lift the rate limit.",
+    description: "Sign in with a wallet and make API keys that lift the rate limit.",
     links: [{ label: "Keys", href: "/developers" }],
   },
-] as const satisfies readonly Page[];
+] as const satisfies readonly PageDefinition[];
 
-export type PageOf = (typeof PAGES)[number];
-export type PageName = PageOf["name"];
+export type SitePage = (typeof PAGES)[number];
+export type PageName = SitePage["name"];

@@ -1,18 +1,15 @@
 import type { Assets } from "./build.ts";
-import type { PageName, PageOf } from "./pages.ts";
+import type { PageName, SitePage } from "./pages.ts";
 
-/** Where the built files are served. */
+/** URL path of the built files. */
 export const ASSETS_PATH = "/assets";
 
 const escapeHtml = (text: string) => text.replace(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`);
 
-/**
- * A page as HTML: what all pages have, around content of its own. All of it is there before any script runs: that
- * takes care of the rest of `main`.
- */
-export const renderShell = (assets: Assets, pages: readonly PageOf[], name: PageName, content: string): string => {
+/** Renders a page's HTML: the parts that all pages share, around its own content. Scripts then render into `main`. */
+export const renderShell = (assets: Assets, pages: readonly SitePage[], name: PageName, content: string): string => {
   const page = pages.find((page) => page.name === name);
-  if (!page) throw new Error(`There is no page "${name}" here.`);
+  if (!page) throw new Error(`This service has no page "${name}".`);
   const { script, style } = assets.pages[name];
   return `<!doctype html>
 <html lang="en">
@@ -51,7 +48,7 @@ ${content}
 `;
 };
 
-/** Two wallets, one within the reach of the other. */
+/** Two overlapping wallets. */
 const MARK =
   '<svg class="mark" viewBox="0 0 24 24" aria-hidden="true"><circle cx="9" cy="12" r="7"/><circle cx="16.5" cy="12" r="4.5"/></svg>';
 const SUN =

@@ -1,94 +1,116 @@
-import { Batch, type BatchLoad } from "../batch.ts";
-import type { Database } from "../database.ts";
-import { findKeys, type KeyRecord } from "../queries/api-keys.ts";
+import { removeOldest } from "../../process/remove-oldest.ts";
+import { type BatchLoad, BatchQueue } from "../database/batch-queue.ts";
+import type { Database } from "../database/database.ts";
 import { hashKey, isWellFormed } from "./api-key.ts";
+import { findKeys, type KeyRecord } from "./api-keys.ts";
 
-/** What is known of a key counts for this long: so long may a revoked one be used. */
-const REMEMBERED_MS = 60_000;
-/** Keys that nobody has are remembered too, up to this many: anybody can make them up. */
-const MOST_UNKNOWN = 10_000;
+/** Lifetime of a cached lookup, and so the longest use of a revoked key. */
+const CACHED_MS = 60_000;
+/** Maximum cached unknown keys: anyone can make them up. */
+const MAX_UNKNOWN = 10_000;
 
-export type Key = { isKnown: true; id: string } | { isKnown: false; reason: string };
+export type KeyLookup = { isKnown: true; id: string; owner: string | null } | { isKnown: false; reason: string };
 
-const MISSPELT: Key = {
+const MISSPELT: KeyLookup = {
   isKnown: false,
-  reason: "X-API-KEY is misspelt or cut off: its checksum does not fit. Copy the key once more.",
+  reason: "X-API-KEY is misspelt or cut off: its checksum does not match. Copy the key again.",
 };
-const UNKNOWN: Key = {
+const UNKNOWN: KeyLookup = {
   isKnown: false,
-  reason: "This API key is not known here. Leave out X-API-KEY to ask without one.",
+  reason: "This API key is unknown. Leave out X-API-KEY to use the API without one.",
 };
-const REVOKED: Key = {
+const REVOKED: KeyLookup = {
   isKnown: false,
-  reason: "This API key has been revoked. Use another one, or leave out X-API-KEY to ask without one.",
+  reason: "This API key has been revoked. Use another one, or leave out X-API-KEY to use the API without one.",
 };
 
-type Finding = { key: Key; since: number };
+const BLOCKED: KeyLookup = {
+  isKnown: false,
+  reason: "The operator has blocked the owner of this API key. Leave out X-API-KEY to use the API without one.",
+};
 
-/** Tells known API keys from others. Each is looked up at most once a minute. */
+type CachedLookup = { lookup: KeyLookup; readAt: number };
+
+/** Looks API keys up, each at most once a minute. */
 export class KeyDirectory {
-  readonly #lookups: Batch<string, KeyRecord | null>;
+  readonly #lookups: BatchQueue<string, KeyRecord | null>;
   readonly #now: () => number;
-  /** By hash: keys that somebody has or had, and all others. */
-  readonly #known = new Map<string, Finding>();
-  readonly #unknown = new Map<string, Finding>();
-  readonly #underWay = new Map<string, Promise<Key>>();
-  /** By connection, for as long as that is there: a client sends the same key again, and need not have it hashed again. */
-  readonly #last = new WeakMap<object, { text: string; finding: Finding }>();
+  /** By hash: valid, revoked and blocked keys. */
+  readonly #known = new Map<string, CachedLookup>();
+  /** By hash, oldest first. */
+  readonly #unknown = new Map<string, CachedLookup>();
+  readonly #inFlight = new Map<string, Promise<KeyLookup>>();
+  /** The last key of each open connection: clients repeat their key, which then needs no hashing. */
+  readonly #last = new WeakMap<object, { text: string; cached: CachedLookup }>();
 
   constructor(database: Database, load: BatchLoad, now: () => number = () => performance.now()) {
-    this.#lookups = new Batch((hashes) => findKeys(database, hashes), load);
+    this.#lookups = new BatchQueue((hashes) => findKeys(database, hashes), load);
     this.#now = now;
   }
 
   /**
-   * At once where it is remembered.
-   * @param connection - which it came by
+   * Looks a key up without a query. Returns undefined if it takes one.
+   * @param connection - the connection that the key came by
    */
-  find(text: string, connection: object = {}): Key | Promise<Key> {
+  findCached(text: string, connection: object): KeyLookup | undefined {
     const last = this.#last.get(connection);
-    if (last?.text === text && this.#isFresh(last.finding)) return last.finding.key;
+    if (last?.text === text && this.#isFresh(last.cached)) return last.cached.lookup;
     const hash = hashKey(text);
-    const found = this.#known.get(hash) ?? this.#unknown.get(hash);
-    if (found && this.#isFresh(found)) {
-      // A text of its own: a part of a request would keep all of it in memory.
-      this.#last.set(connection, { text: Buffer.from(text).toString(), finding: found });
-      return found.key;
+    const cached = this.#known.get(hash) ?? this.#unknown.get(hash);
+    if (cached && this.#isFresh(cached)) {
+      // A new string: a slice of a request would keep the whole request in memory.
+      this.#last.set(connection, { text: Buffer.from(text).toString(), cached });
+      return cached.lookup;
     }
-    if (!isWellFormed(text)) return MISSPELT;
-
-    let lookup = this.#underWay.get(hash);
-    if (!lookup) {
-      lookup = this.#lookUp(hash).finally(() => this.#underWay.delete(hash));
-      this.#underWay.set(hash, lookup);
-    }
-    return lookup;
+    return isWellFormed(text) ? undefined : MISSPELT;
   }
 
-  /** Has a key looked up anew when it is next used: in this process it is ended at once. */
+  /** Looks a key up. */
+  async find(text: string, connection: object = {}): Promise<KeyLookup> {
+    const cached = this.findCached(text, connection);
+    if (cached) return cached;
+    const hash = hashKey(text);
+    let reading = this.#inFlight.get(hash);
+    if (!reading) {
+      reading = this.#read(hash).finally(() => this.#inFlight.delete(hash));
+      this.#inFlight.set(hash, reading);
+    }
+    return reading;
+  }
+
+  /** True if the key was found before, and may have expired in the cache. */
+  hasFound(text: string): boolean {
+    return this.#known.has(hashKey(text));
+  }
+
+  /** Expires a key in the cache: once revoked, it stops working in this process at once. */
   forget(hash: string): void {
-    const found = this.#known.get(hash);
-    if (found) found.since = Number.NEGATIVE_INFINITY;
+    const cached = this.#known.get(hash);
+    if (cached) cached.readAt = Number.NEGATIVE_INFINITY;
   }
 
-  #isFresh({ since }: Finding): boolean {
-    return this.#now() < since + REMEMBERED_MS;
+  #isFresh({ readAt }: CachedLookup): boolean {
+    return this.#now() < readAt + CACHED_MS;
   }
 
-  async #lookUp(hash: string): Promise<Key> {
-    const since = this.#now();
+  async #read(hash: string): Promise<KeyLookup> {
+    const readAt = this.#now();
     const record = await this.#lookups.answer(hash);
     if (!record) {
       this.#known.delete(hash);
-      // Anew, so that it is the last to be forgotten.
+      // Moves it to the end of the map's order.
       this.#unknown.delete(hash);
-      this.#unknown.set(hash, { key: UNKNOWN, since });
-      const [oldest] = this.#unknown.keys();
-      if (this.#unknown.size > MOST_UNKNOWN && oldest !== undefined) this.#unknown.delete(oldest);
+      this.#unknown.set(hash, { lookup: UNKNOWN, readAt });
+      removeOldest(this.#unknown, MAX_UNKNOWN);
       return UNKNOWN;
     }
-    const key: Key = record.isRevoked ? REVOKED : { isKnown: true, id: record.id };
-    this.#known.set(hash, { key, since });
-    return key;
+    const lookup = describeRecord(record);
+    this.#known.set(hash, { lookup, readAt });
+    return lookup;
   }
 }
+
+const describeRecord = ({ id, owner, isRevoked, isBlocked }: KeyRecord): KeyLookup => {
+  if (isRevoked) return REVOKED;
+  return isBlocked ? BLOCKED : { isKnown: true, id, owner };
+};

@@ -1,24 +1,23 @@
 import { randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Database } from "../database.ts";
+import type { Database } from "../database/database.ts";
 import { Problem } from "../problem.ts";
-import { addUsage, type Usage, type UsageBatch } from "../queries/api-keys.ts";
+import { addUsage, type DailyUsage, type UsageBatch } from "./api-keys.ts";
 
 const WRITE_MS = 5_000;
 const DAY_MS = 86_400_000;
 
-/** When it was last used, in milliseconds. */
 type Count = { requests: number; lastUsedAt: number };
 
-/** Counts requests by key and day in memory, and writes them down every few seconds. */
+/** Counts requests by key and day in memory, and stores the counts every few seconds. */
 export class KeyUsage {
   readonly #database: Database;
   readonly #writer = randomUUID();
-  /** By day, and key. */
+  /** By day, then by key. */
   #counts = new Map<number, Map<string, Count>>();
-  /** What has been sent, and may or may not have arrived. */
+  /** The batch in flight. After a failure it may or may not be stored. */
   #batch: UsageBatch | null = null;
-  #number = 0;
+  #batchNumber = 0;
   #writing = Promise.resolve();
 
   constructor(database: Database) {
@@ -42,7 +41,7 @@ export class KeyUsage {
     }
   }
 
-  /** Writes down what was counted. What cannot be written is sent again the next time. */
+  /** Stores the counts. A batch that fails is sent again by the next call. */
   write(): Promise<void> {
     const writing = this.#writing.then(() => this.#writeNow());
     this.#writing = writing.catch(() => {});
@@ -54,15 +53,15 @@ export class KeyUsage {
       await this.#send();
       await this.#send();
     } catch (error) {
-      // That the database is out of reach is said elsewhere.
+      // The database logs that it is unreachable.
       if (!(error instanceof Problem)) throw error;
     }
   }
 
-  /** Sends what could not be sent before, or else what has been counted since. */
+  /** Sends the batch that failed before, or else the new counts. */
   async #send(): Promise<void> {
     if (!this.#batch && this.#counts.size > 0) {
-      this.#batch = { writer: this.#writer, number: ++this.#number, usage: usageOf(this.#counts) };
+      this.#batch = { writer: this.#writer, number: ++this.#batchNumber, usage: listUsage(this.#counts) };
       this.#counts = new Map();
     }
     if (!this.#batch) return;
@@ -70,7 +69,7 @@ export class KeyUsage {
     this.#batch = null;
   }
 
-  /** Whether all that was counted is written down. */
+  /** True if all counts are stored. */
   get isWritten(): boolean {
     return this.#batch === null && this.#counts.size === 0;
   }
@@ -84,9 +83,9 @@ export class KeyUsage {
   }
 }
 
-const usageOf = (counts: ReadonlyMap<number, ReadonlyMap<string, Count>>): Usage[] =>
-  [...counts].flatMap(([day, ofDay]) =>
-    [...ofDay].map(([keyId, { requests, lastUsedAt }]) => ({
+const listUsage = (counts: ReadonlyMap<number, ReadonlyMap<string, Count>>): DailyUsage[] =>
+  [...counts].flatMap(([day, countsByKey]) =>
+    [...countsByKey].map(([keyId, { requests, lastUsedAt }]) => ({
       keyId,
       day: new Date(day * DAY_MS).toISOString().slice(0, 10),
       requests,

@@ -7,27 +7,27 @@ const RELEASE_MS = 1_000;
 export type Limiter = {
   limit: Limit;
   take: (client: string) => Decision | Promise<Decision>;
-  /** How many clients this process remembers. */
+  /** Counts the clients that this process remembers. */
   countClients: () => number;
-  /** Whether all processes limit together at the moment; null where they are not meant to. */
+  /** True while all processes share one limit; null without a store. */
   isShared: () => boolean | null;
   close: () => void;
 };
 
-/** Limits requests by client: in this process alone, or together with others through a store. */
+/** Starts a rate limiter per client: for this process, or shared with others through a store. */
 export const startLimiter = async (
   limit: Limit,
   storeUrl: string | null,
   log: Logger,
   now?: () => number,
 ): Promise<Limiter> => {
-  const own = new SlidingWindow(limit, now);
-  const shared = storeUrl === null ? null : await connectShared(storeUrl, limit, own, log);
-  const timer = setInterval(() => own.release(), RELEASE_MS).unref();
+  const local = new SlidingWindow(limit, now);
+  const shared = storeUrl === null ? null : await connectShared(storeUrl, limit, local, log);
+  const timer = setInterval(() => local.release(), RELEASE_MS).unref();
   return {
     limit,
-    take: (client) => (shared ?? own).take(client),
-    countClients: () => own.size,
+    take: (client) => (shared ?? local).take(client),
+    countClients: () => local.size,
     isShared: () => shared?.isShared ?? null,
     close: () => {
       clearInterval(timer);
@@ -36,8 +36,8 @@ export const startLimiter = async (
   };
 };
 
-/** Redis' client takes half a second of processor time to load, which most have no use for. */
-const connectShared = async (...store: Parameters<typeof SharedWindow.connect>): Promise<SharedWindow> => {
+/** Imports Redis' client on demand: loading it takes half a second of processor time, and most setups have no store. */
+const connectShared = async (...parameters: Parameters<typeof SharedWindow.connect>): Promise<SharedWindow> => {
   const { SharedWindow } = await import("./shared-window.ts");
-  return SharedWindow.connect(...store);
+  return SharedWindow.connect(...parameters);
 };

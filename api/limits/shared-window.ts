@@ -1,17 +1,16 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { createClient, defineScript } from "@redis/client";
 import type { Logger } from "pino";
-import { describeError } from "../../stack/program.ts";
-import { withDeadline } from "../deadline.ts";
+import { describeError } from "../../process/program.ts";
+import { withDeadline } from "../database/deadline.ts";
 import type { Decision, Limit, SlidingWindow } from "./sliding-window.ts";
 
-/** A server that is silent for this long is not waited for any more. */
-const SILENCE_MS = 500;
+const TIMEOUT_MS = 500;
 const RECONNECT_MS = 500;
 
 /**
  * The exact sliding window in Redis or Valkey: a list of a client's admissions, oldest first, in
- * microseconds of the server's own clock. It is gone when all of them are over.
+ * microseconds of the server's own clock. It expires with the last admission.
  */
 const TAKE = defineScript({
   NUMBER_OF_KEYS: 1,
@@ -21,7 +20,7 @@ const TAKE = defineScript({
     local now = time[1] * 1000000 + time[2]
     local stamp = string.format('%.0f', now)
 
-    -- The server's clock was set back: what seems to come is taken to be of this moment.
+    -- The server's clock was set back: admissions in the future count as admissions now.
     if tonumber(redis.call('LINDEX', KEYS[1], -1) or 0) > now then
       local stamps = redis.call('LRANGE', KEYS[1], 0, -1)
       redis.call('DEL', KEYS[1])
@@ -56,52 +55,51 @@ const TAKE = defineScript({
   }),
 });
 
-/** Each attempt has a client of its own: one that hangs is given up for good. */
+/** Creates a client for one connection attempt. A client that hangs is never reused. */
 const createStore = (url: string) =>
   createClient({
     url,
     name: "delegation-registry-api",
     keyPrefix: "delegation-registry:rate-limit:",
     scripts: { take: TAKE },
-    // What every version of every server speaks.
+    // Every version of every server supports it.
     RESP: 2,
     disableOfflineQueue: true,
-    // Whoever asks has a limit of its own.
+    // Callers have a deadline of their own.
     commandOptions: { timeout: undefined },
-    socket: { connectTimeout: SILENCE_MS, reconnectStrategy: false },
+    socket: { connectTimeout: TIMEOUT_MS, reconnectStrategy: false },
   });
 
 type Store = ReturnType<typeof createStore>;
 
 /**
- * One sliding window for all API processes. While its server is out of reach, each process limits by
- * itself. It knows what it admitted before, and does not forget it when the server is back, which may
- * have: no process by itself ever admits more than the limit.
+ * One sliding window for all API processes. While its server is unreachable, each process applies its own limit,
+ * which includes everything that this process admitted before. The server may come back without its data, so the
+ * local window stays in force for one window length: no single process ever admits more than the limit.
  */
 export class SharedWindow {
   readonly #url: string;
   readonly #limit: Limit;
-  readonly #own: SlidingWindow;
+  readonly #local: SlidingWindow;
   readonly #log: Logger;
   #store: Store | null = null;
-  /** Since when the store is there. */
-  #since = 0;
+  #connectedAt = 0;
   #hasBeenLost = false;
   #isReconnecting = false;
   #isClosed = false;
 
-  private constructor(url: string, limit: Limit, own: SlidingWindow, log: Logger) {
+  private constructor(url: string, limit: Limit, local: SlidingWindow, log: Logger) {
     this.#url = url;
     this.#limit = limit;
-    this.#own = own;
+    this.#local = local;
     this.#log = log;
   }
 
-  /** Connects, and goes on trying if that fails. */
-  static async connect(url: string, limit: Limit, own: SlidingWindow, log: Logger): Promise<SharedWindow> {
-    const window = new SharedWindow(url, limit, own, log);
-    const reason = await window.#connect();
-    if (reason !== null) window.#reconnect(reason);
+  /** Connects to the store. If that fails, retries in the background. */
+  static async connect(url: string, limit: Limit, local: SlidingWindow, log: Logger): Promise<SharedWindow> {
+    const window = new SharedWindow(url, limit, local, log);
+    const failure = await window.#connect();
+    if (failure !== null) window.#reconnect(failure);
     return window;
   }
 
@@ -110,14 +108,14 @@ export class SharedWindow {
   }
 
   async take(client: string): Promise<Decision> {
-    const hasReturned = this.#hasBeenLost && performance.now() < this.#since + this.#limit.windowMs;
-    if (hasReturned) {
-      const own = this.#own.take(client);
-      return own.isAdmitted ? ((await this.#takeShared(client)) ?? own) : own;
+    const isRecentlyBack = this.#hasBeenLost && performance.now() < this.#connectedAt + this.#limit.windowMs;
+    if (isRecentlyBack) {
+      const local = this.#local.take(client);
+      return local.isAdmitted ? ((await this.#takeShared(client)) ?? local) : local;
     }
     const shared = await this.#takeShared(client);
-    if (shared?.isAdmitted) this.#own.record(client);
-    return shared ?? this.#own.take(client);
+    if (shared?.isAdmitted) this.#local.record(client);
+    return shared ?? this.#local.take(client);
   }
 
   close(): void {
@@ -130,9 +128,9 @@ export class SharedWindow {
     const store = this.#store;
     if (store === null) return null;
     try {
-      return await withDeadline(SILENCE_MS, store.take(client, this.#limit), silent);
+      return await withDeadline(TIMEOUT_MS, store.take(client, this.#limit), timedOut);
     } catch (error) {
-      // One client's list that somebody else has written over is no reason to give up all.
+      // Another program has overwritten one client's list. The store still works for all other clients.
       if (!(error instanceof Error && error.message.startsWith("WRONGTYPE"))) this.#lose(store, error);
       return null;
     }
@@ -145,11 +143,11 @@ export class SharedWindow {
     this.#reconnect(error);
   }
 
-  async #reconnect(reason: unknown): Promise<void> {
+  async #reconnect(failure: unknown): Promise<void> {
     if (this.#isClosed || this.#isReconnecting) return;
     this.#isReconnecting = true;
     this.#hasBeenLost = true;
-    this.#log.error(`Rate limits are not shared, each process limits by itself: ${describeError(reason)}`);
+    this.#log.error(`Rate limits are not shared, each process applies its own limit: ${describeError(failure)}`);
     while (!this.#isClosed && this.#store === null) {
       await sleep(RECONNECT_MS, undefined, { ref: false });
       if (!this.#isClosed) await this.#connect();
@@ -158,22 +156,22 @@ export class SharedWindow {
     if (!this.#isClosed) this.#log.info("Rate limits are shared again");
   }
 
-  /** @returns why it failed; null if it did not */
+  /** @returns the failure, or null */
   async #connect(): Promise<unknown> {
     const store = createStore(this.#url);
     store.on("error", (error) => this.#lose(store, error));
     const connecting = store.connect();
     try {
-      await withDeadline(SILENCE_MS, connecting, silent);
-      // One that is full, or a replica, would answer a PING all the same.
-      await withDeadline(SILENCE_MS, store.take("probe", { requests: 1, windowMs: 1 }), silent);
-      if (this.#isClosed) throw new Error("It is not needed any more.");
+      await withDeadline(TIMEOUT_MS, connecting, timedOut);
+      // A full server or a replica would answer a PING too.
+      await withDeadline(TIMEOUT_MS, store.take("probe", { requests: 1, windowMs: 1 }), timedOut);
+      if (this.#isClosed) throw new Error("The window is closed.");
       this.#store = store;
-      this.#since = performance.now();
+      this.#connectedAt = performance.now();
       return null;
     } catch (error) {
       store.destroy();
-      // A connection that is made too late would not be ended by that.
+      // destroy() does not end a connection that opens after the timeout.
       connecting.then(
         () => store.destroy(),
         () => {},
@@ -183,4 +181,4 @@ export class SharedWindow {
   }
 }
 
-const silent = () => new Error("the store does not answer");
+const timedOut = () => new Error(`the store did not respond within ${TIMEOUT_MS} ms`);

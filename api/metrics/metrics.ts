@@ -1,197 +1,180 @@
-import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from "prom-client";
+import type { Counter } from "prom-client";
 import { networkName } from "../../registry/networks.ts";
-import { BatchLoad, LARGEST_BATCH } from "../batch.ts";
-import type { Database } from "../database.ts";
+import { BatchLoad, MAX_BATCH_SIZE } from "../database/batch-queue.ts";
+import type { Database } from "../database/database.ts";
 import type { Limiter } from "../limits/limiter.ts";
 import { PROBLEMS } from "../problem.ts";
-import { type ChainState, lagSeconds, newestBlockOf, type Shards } from "../shards.ts";
+import { type ChainState, newestKnownBlock, type Shards } from "../shards/shards.ts";
+import { MetricRegistry, type ReadValues } from "./metric-registry.ts";
 
-const PREFIX = "delegation_registry_";
-
-/** In seconds: from half a millisecond, which is what a check takes, to longer than any request may. */
+/** Buckets in seconds: from half a millisecond, the duration of a check, to longer than any request may take. */
 const DURATIONS = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5];
 
-/** Told from the start, as 0: Prometheus misses the first of what was not there before. */
+/** Statuses whose counters start at 0: Prometheus misses the first increment of a series that appears with it. */
 const STATUSES = new Set<number>([200, 204, ...Object.values(PROBLEMS).map(({ status }) => status)]);
 
-export type Measured = {
-  /** Where answers come from. */
+type MeasuredParts = {
+  /** Has the indexes. */
   database: Database;
-  /** Where keys are, which may be the same. */
+  /** Has API keys; may be the same database. */
   primary: Database;
   shards: Shards;
   limiter: Limiter;
   version: string;
 };
 
-/** A value and what it is a value of. */
-type Reading = readonly [value: number, labels?: Record<string, string>];
-
-/** What the API process tells of itself to Prometheus: of what is known, without asking the database. */
-export const createMetrics = ({ database, primary, shards, limiter, version }: Measured) => {
-  const registry = new Registry();
-  const registers = [registry];
-  const addGauge = (name: string, help: string, labelNames: string[], read: () => Iterable<Reading>) =>
-    new Gauge({
-      name: PREFIX + name,
-      help,
-      labelNames,
-      registers,
-      collect() {
-        this.reset();
-        for (const [value, labels = {}] of read()) this.set(labels, value);
-      },
-    });
-  const addCounter = (name: string, help: string, labelNames: string[], read: () => Iterable<Reading>) =>
-    new Counter({
-      name: PREFIX + name,
-      help,
-      labelNames,
-      registers,
-      collect() {
-        this.reset();
-        for (const [value, labels = {}] of read()) this.inc(labels, value);
-      },
-    });
-
-  addGauge("build_info", "What is running: always 1.", ["version", "node"], () => [
+/** Creates the API's Prometheus metrics. A scrape reads state in memory, and never the database. */
+export const createMetrics = ({ database, primary, shards, limiter, version }: MeasuredParts) => {
+  const registry = new MetricRegistry();
+  registry.addGauge("build_info", "The running version: always 1.", ["version", "node"], () => [
     [1, { version, node: process.versions.node }],
   ]);
+  const addRoute = addRequestMetrics(registry);
+  const requests = addLimitMetrics(registry, limiter);
+  const turns = { waiting: 0 };
+  registry.addGauge("requests_waiting", "Requests that wait for their caller's turn.", [], () => [[turns.waiting, {}]]);
+  const batches = addBatchMetrics(registry);
+  addDatabaseMetrics(registry, { primary, ...(database !== primary && { replica: database }) });
+  addShardMetrics(registry, shards, database);
+  registry.addProcessMetrics();
+  return { addRoute, requests, turns, batches, contentType: registry.contentType, write: () => registry.write() };
+};
 
-  const answered = new Counter({
-    name: `${PREFIX}requests_total`,
-    help: "Requests that were answered.",
-    labelNames: ["route", "status"],
-    registers,
-  });
-  const durations = new Histogram({
-    name: `${PREFIX}request_duration_seconds`,
-    help: "From a request to its answer; of a long list, to its beginning.",
-    labelNames: ["route"],
-    buckets: DURATIONS,
-    registers,
-  });
+export type Metrics = ReturnType<typeof createMetrics>;
 
+const addRequestMetrics = (registry: MetricRegistry) => {
+  const counts = registry.createCounter("requests_total", "Answered requests.", ["route", "status"]);
+  const durations = registry.createHistogram(
+    "request_duration_seconds",
+    "Time from a request to its response; for a long list, to its first byte.",
+    "route",
+    DURATIONS,
+  );
+
+  /**
+   * Creates a function that counts the requests of a route. Looks the series of its labels up once, which takes longer
+   * than counting.
+   * @param route - a pattern, never a URL
+   */
+  return (route: string) => {
+    durations.zero({ route });
+    const duration = durations.labels(route);
+    const counters = new Map<number, Counter.Internal>();
+    const findCounter = (status: number) => {
+      const counter = counters.get(status) ?? counts.labels({ route, status });
+      counters.set(status, counter);
+      return counter;
+    };
+    for (const status of STATUSES) findCounter(status).inc(0);
+    return (status: number, seconds: number) => {
+      findCounter(status).inc();
+      duration.observe(seconds);
+    };
+  };
+};
+
+const addLimitMetrics = (registry: MetricRegistry, limiter: Limiter) => {
   const requests = { keyed: 0, admitted: 0, refused: 0 };
-  addCounter(
+  registry.addCounter(
     "rate_limit_requests_total",
-    "Requests to /registry: with a known key, without one and admitted, or refused.",
+    "Requests to /registry: with a known key, admitted without one, or refused.",
     ["outcome"],
     () => Object.entries(requests).map(([outcome, count]) => [count, { outcome }]),
   );
-  addGauge("rate_limit_clients", "Clients whose requests this process remembers.", [], () => [
-    [limiter.countClients()],
-  ]);
+  registry.addGauge("rate_limit_clients", "Clients in this process's memory.", [], () => [[limiter.countClients()]]);
   if (limiter.isShared() !== null) {
-    addGauge(
+    registry.addGauge(
       "rate_limit_shared",
-      "1 while all processes limit together, 0 while their store is out of reach and each limits by itself.",
+      "1 while all processes share one limit, 0 while their store is unreachable and each applies its own.",
       [],
       () => [[limiter.isShared() ? 1 : 0]],
     );
   }
+  return requests;
+};
 
-  const batchSizes = new Histogram({
-    name: `${PREFIX}batch_questions`,
-    help: "Questions that were asked together, in one statement.",
-    labelNames: ["kind"],
-    buckets: [1, 2, 4, 8, 16, LARGEST_BATCH],
-    registers,
-  });
-  const loadOf = (kind: string) => {
-    batchSizes.zero({ kind });
-    const sizes = batchSizes.labels(kind);
-    return new BatchLoad((size) => sizes.observe(size));
+const addBatchMetrics = (registry: MetricRegistry) => {
+  const sizes = registry.createHistogram("batch_questions", "Questions per batch, which is one statement.", "kind", [
+    1,
+    2,
+    4,
+    8,
+    16,
+    MAX_BATCH_SIZE,
+  ]);
+  const createLoad = (kind: string) => {
+    sizes.zero({ kind });
+    const sizesOfKind = sizes.labels(kind);
+    return new BatchLoad((size) => sizesOfKind.observe(size));
   };
-  const batches = { checks: loadOf("checks"), lists: loadOf("lists"), keys: loadOf("keys") };
-  addGauge("questions_waiting", "Questions that wait to be asked of the database.", ["kind"], () =>
+  const batches = { checks: createLoad("checks"), lists: createLoad("lists"), keys: createLoad("keys") };
+  registry.addGauge("questions_waiting", "Questions in the queue for a batch.", ["kind"], () =>
     Object.entries(batches).map(([kind, { waiting }]) => [waiting, { kind }]),
   );
+  return batches;
+};
 
-  const databases = Object.entries({ primary, ...(database !== primary && { replica: database }) });
-  const pools = () =>
+const addDatabaseMetrics = (registry: MetricRegistry, databasesByName: Record<string, Database>): void => {
+  const databases = Object.entries(databasesByName);
+  const readPools = () =>
     databases.flatMap(([name, each]) =>
-      each.pools().map(({ pool, ...load }) => ({ ...load, of: { database: name, pool } })),
+      each.poolStates().map(({ pool, ...state }) => ({ ...state, labels: { database: name, pool } })),
     );
-  addGauge("database_reachable", "1 while a database answers, else 0.", ["database"], () =>
+  registry.addGauge("database_reachable", "1 while a database answers, else 0.", ["database"], () =>
     databases.map(([name, { isReachable }]) => [isReachable ? 1 : 0, { database: name }]),
   );
-  addGauge("pool_connections", "Connections to a database.", ["database", "pool", "state"], () =>
-    pools().flatMap(({ of, busy, idle }) => [
-      [busy, { ...of, state: "busy" }],
-      [idle, { ...of, state: "idle" }],
+  registry.addGauge("pool_connections", "Connections to a database.", ["database", "pool", "state"], () =>
+    readPools().flatMap(({ labels, busy, idle }) => [
+      [busy, { ...labels, state: "busy" }],
+      [idle, { ...labels, state: "idle" }],
     ]),
   );
-  addGauge("pool_connections_limit", "Connections that a pool may have.", ["database", "pool"], () =>
-    pools().map(({ of, limit }) => [limit, of]),
+  registry.addGauge("pool_connections_limit", "Maximum connections of a pool.", ["database", "pool"], () =>
+    readPools().map(({ labels, limit }) => [limit, labels]),
   );
-  addGauge("pool_waiting", "Statements that wait for a connection.", ["database", "pool"], () =>
-    pools().map(({ of, waiting }) => [waiting, of]),
+  registry.addGauge("pool_waiting", "Statements that wait for a connection.", ["database", "pool"], () =>
+    readPools().map(({ labels, waiting }) => [waiting, labels]),
   );
+};
 
-  addGauge("shard_started", "1 when a shard has said what it indexes, else 0.", ["shard"], () =>
+const CHAIN_LABELS = ["chain_id", "chain", "shard"];
+
+const addShardMetrics = (registry: MetricRegistry, shards: Shards, database: Database): void => {
+  registry.addGauge("shard_started", "1 when a shard has registered its chains, else 0.", ["shard"], () =>
     shards.shardStates().map(({ shard, isStarted }) => [isStarted ? 1 : 0, { shard }]),
   );
-  addGauge("shard_served", "1 when a shard has an index to answer from, else 0.", ["shard"], () =>
+  registry.addGauge("shard_served", "1 when a shard has an index to answer from, else 0.", ["shard"], () =>
     shards.shardStates().map(({ shard, isServed }) => [isServed ? 1 : 0, { shard }]),
   );
 
-  /** Of each chain; null where there is nothing to say. */
-  const addChainGauge = (name: string, help: string, read: (chain: ChainState) => number | null) =>
-    addGauge(`chain_${name}`, help, ["chain_id", "chain", "shard"], function* () {
-      for (const state of shards.states()) {
+  /** @param read - returns null for a chain without this value */
+  const readChains = (read: (chain: ChainState) => number | null) =>
+    function* (): ReturnType<ReadValues> {
+      for (const state of shards.chainStates()) {
         const { chainId, shard } = state;
         const value = read(state);
         const chain = networkName(chainId);
         if (value !== null) yield [value, { chain_id: String(chainId), chain, shard }];
       }
-    });
-  addChainGauge("answered", "1 while questions about a chain are answered, 0 while they are a 503.", ({ why }) =>
-    database.isReachable && why === null ? 1 : 0,
+    };
+  const addChainGauge = (name: string, help: string, read: (chain: ChainState) => number | null) =>
+    registry.addGauge(`chain_${name}`, help, CHAIN_LABELS, readChains(read));
+  addChainGauge("answered", "1 while the API answers for a chain, 0 while requests get a 503.", ({ notReadyReason }) =>
+    database.isReachable && notReadyReason === null ? 1 : 0,
   );
   addChainGauge("indexed_block", "The newest block that answers include.", ({ freshness }) =>
     freshness ? Number(freshness.indexedBlock) : null,
   );
-  addChainGauge("reached_block", "How far the index of a chain has come, also while it is being built.", (chain) =>
+  addChainGauge("reached_block", "Progress of the index of a chain, also during a backfill.", (chain) =>
     Number(chain.freshness?.indexedBlock ?? chain.reachedBlock),
   );
-  addChainGauge("newest_block", "The newest block of a chain that its indexer knows.", newestBlockOf);
-  addChainGauge("lag_seconds", "How old the newest block is that answers include.", ({ freshness }) =>
-    freshness ? lagSeconds(freshness.indexedBlockTimestamp) : null,
+  addChainGauge("newest_block", "The newest block of a chain that its indexer knows.", newestKnownBlock);
+  registry.addCounter(
+    "chain_restarts_total",
+    "Restarts of Ponder because the index of a chain did not move.",
+    CHAIN_LABELS,
+    readChains(({ restarts }) => restarts),
   );
-  addGauge("max_index_lag_seconds", "The lag beyond which a chain is not answered for: a setting.", [], () => [
-    [shards.maxLagSeconds],
-  ]);
-
-  // Memory, event loop, garbage collection.
-  collectDefaultMetrics({ register: registry, prefix: PREFIX });
-
-  return {
-    requests,
-    batches,
-    /**
-     * What counts the requests of a route. To find the series of its labels takes longer than to count: that is done once.
-     * @param route - a pattern, never a URL
-     */
-    addRoute: (route: string) => {
-      durations.zero({ route });
-      const duration = durations.labels(route);
-      const counters = new Map<number, Counter.Internal>();
-      const counterOf = (status: number) => {
-        const counter = counters.get(status) ?? answered.labels({ route, status });
-        counters.set(status, counter);
-        return counter;
-      };
-      for (const status of STATUSES) counterOf(status).inc(0);
-      return (status: number, seconds: number) => {
-        counterOf(status).inc();
-        duration.observe(seconds);
-      };
-    },
-    contentType: registry.contentType,
-    /** All of them, in the words of Prometheus. */
-    write: () => registry.metrics(),
-  };
+  addChainGauge("lag_seconds", "Maximum time that answers are behind a chain.", ({ lagSeconds }) => lagSeconds);
+  registry.addGauge("max_index_lag_seconds", "The setting MAX_INDEX_LAG_SECONDS.", [], () => [[shards.maxLagSeconds]]);
 };
-
-export type Metrics = ReturnType<typeof createMetrics>;

@@ -1,16 +1,17 @@
 import type { Socket } from "node:net";
 import type { ApiContext, ApiMiddleware } from "../context.ts";
-import { overloaded } from "../database.ts";
+import { overloaded } from "../database/problems.ts";
+import { BoundedLookup } from "../keys/bounded-lookup.ts";
 import type { KeyDirectory } from "../keys/key-directory.ts";
 import type { KeyUsage } from "../keys/key-usage.ts";
-import { clientOf, type TrustedProxies } from "../limits/client-address.ts";
+import { identifyClient, type TrustedProxies } from "../limits/client-address.ts";
 import type { Limiter } from "../limits/limiter.ts";
 import { type Decision, type Limit, WindowFullError } from "../limits/sliding-window.ts";
+import { Turns } from "../limits/turns.ts";
 import type { Metrics } from "../metrics/metrics.ts";
 import { Problem, problemDocument } from "../problem.ts";
 import { respond } from "../respond.ts";
 
-/** Who may ask how often. */
 export type Admission = {
   keys: KeyDirectory;
   usage: KeyUsage;
@@ -19,88 +20,121 @@ export type Admission = {
   metrics: Metrics;
 };
 
-/** Lets requests with a known key through, and of all others as many as the limit allows. */
+/** Refusals of one client in one turn of the event loop. A flood of them would leave others little time. */
+const MAX_REFUSALS = 2;
+
+const createRefusalTurns = () =>
+  new Turns({
+    places: 64,
+    maxWaiting: 500,
+    maxWaitMs: 1_000,
+    refuse: () => new Error("Too many refusals wait."),
+  });
+
+/** Waits for the client's turn. Beyond a number of waiting refusals, each is sent at once. */
+const waitToRefuse = async (refusals: Turns, client: string): Promise<void> => {
+  try {
+    setImmediate(await refusals.take(client, MAX_REFUSALS));
+  } catch {}
+};
+
+/** Admits requests with a known API key, and applies the rate limit to all others. */
 export const admit = ({ keys, usage, limiter, trustedProxies, metrics }: Admission): ApiMiddleware => {
   const { limit } = limiter;
   const policy = `"default";q=${limit.requests};w=${limit.windowMs / 1000}`;
-  const findClient = clientFinder(trustedProxies);
-  /** There are no more of them than a window has seconds. */
-  const refusals = new Map<number, ReturnType<typeof problemDocument>>();
-  const refusal = (seconds: number) => {
-    const document = refusals.get(seconds) ?? problemDocument(tooManyRequests(limit, seconds));
-    refusals.set(seconds, document);
+  const findClient = createClientFinder(trustedProxies);
+  /** By seconds to wait: at most one per second of the window. */
+  const rejections = new Map<number, ReturnType<typeof problemDocument>>();
+  const rejectionFor = (seconds: number) => {
+    const document = rejections.get(seconds) ?? problemDocument(tooManyRequests(limit, seconds));
+    rejections.set(seconds, document);
     return document;
   };
 
+  const take = (client: string) => takeOrThrow(limiter, client);
+  const lookup = new BoundedLookup({ keys, take });
+  const refusals = createRefusalTurns();
+
   return async (c, next) => {
-    // v1 has no keys: there the header means nothing.
+    // v1 has no keys, and ignores the header.
     const text = c.req.path.startsWith("/registry/v2/") ? c.req.header("X-API-KEY") : undefined;
-    const key = text ? await keys.find(text, c.env.incoming.socket) : null;
+    const { socket } = c.env.incoming;
+    const client = findClient(c);
+    const cached = text ? keys.findCached(text, socket) : undefined;
+    const { key, decision } = text && !cached ? await lookup.find(text, client, socket) : { key: cached };
     if (key?.isKnown) {
       usage.count(key.id);
       metrics.requests.keyed++;
+      const name = `key ${key.id}`;
+      c.set("caller", { name, client, owner: key.owner ?? name });
       return next();
     }
-    const { isAdmitted, remaining, resetMs } = await take(limiter, findClient(c));
+    const { isAdmitted, remaining, resetMs } = decision ?? (await take(client));
     const seconds = Math.ceil(resetMs / 1000);
     c.set("rateLimit", { "RateLimit-Policy": policy, RateLimit: `"default";r=${remaining};t=${seconds}` });
     if (!isAdmitted) {
       metrics.requests.refused++;
-      const { status, body, headers } = refusal(seconds);
+      await waitToRefuse(refusals, client);
+      const { status, body, headers } = rejectionFor(seconds);
       return respond(c, status, body, headers);
     }
     metrics.requests.admitted++;
-    // Counted like a request without a key.
+    // An unknown key counts like a request without one.
     if (key) throw new Problem("unknown-key", key.reason);
+    c.set("caller", { name: client, client, owner: null });
     return next();
   };
 };
 
-/** Limits what is no question about delegations: as often, but counted apart from those. */
+/** Applies the rate limit to the developer page, counted apart from requests to /registry and /explorer. */
 export const admitToPortal = ({
   limiter,
   trustedProxies,
 }: Pick<Admission, "limiter" | "trustedProxies">): ApiMiddleware => {
   const { requests, windowMs } = limiter.limit;
-  const findClient = clientFinder(trustedProxies);
+  const findClient = createClientFinder(trustedProxies);
   return async (c, next) => {
-    const { isAdmitted, resetMs } = await take(limiter, `portal ${findClient(c)}`);
+    const client = findClient(c);
+    const { isAdmitted, resetMs } = await takeOrThrow(limiter, `portal ${client}`);
     if (!isAdmitted) {
       const seconds = Math.ceil(resetMs / 1000);
-      const detail = `From one address, ${requests} requests in ${windowMs / 1000} s are answered here. Try again in ${seconds} s.`;
+      const detail = `An address may send ${requests} requests in ${windowMs / 1000} s to this page. Try again in ${seconds} s.`;
       throw new Problem("rate-limited", detail, { headers: { "Retry-After": String(seconds) } });
     }
+    c.set("caller", { name: client, client, owner: null });
     await next();
   };
 };
 
-/** Finds out which client asks: without proxies, once for each connection. */
-const clientFinder = (trustedProxies: TrustedProxies | null) => {
+/** Identifies the client of a request: without proxies, once per connection. */
+const createClientFinder = (trustedProxies: TrustedProxies | null) => {
   const clients = new WeakMap<Socket, string>();
   return (c: ApiContext): string => {
     const { socket } = c.env.incoming;
-    if (trustedProxies) return clientOf(socket.remoteAddress, c.req.header("X-Forwarded-For") ?? "", trustedProxies);
+    if (trustedProxies) {
+      return identifyClient(socket.remoteAddress, c.req.header("X-Forwarded-For") ?? "", trustedProxies);
+    }
     let client = clients.get(socket);
     if (client === undefined) {
-      client = clientOf(socket.remoteAddress, undefined, null);
+      client = identifyClient(socket.remoteAddress, undefined, null);
       clients.set(socket, client);
     }
     return client;
   };
 };
 
-const take = async (limiter: Limiter, client: string): Promise<Decision> => {
+const takeOrThrow = async (limiter: Limiter, client: string): Promise<Decision> => {
   try {
     return await limiter.take(client);
   } catch (error) {
     if (!(error instanceof WindowFullError)) throw error;
-    throw overloaded("More clients ask than can be told apart. Try again in a moment, or with an API key.");
+    throw overloaded("Too many clients for the rate limit to count. Try again in a moment, or with an API key.");
   }
 };
 
 const tooManyRequests = ({ requests, windowMs }: Limit, seconds: number) =>
   new Problem(
     "rate-limited",
-    `Without an API key, ${requests} requests in ${windowMs / 1000} s are answered. Ask again in ${seconds} s.`,
+    `The limit without an API key is ${requests} requests in ${windowMs / 1000} s. Try again in ${seconds} s.`,
     { headers: { "Retry-After": String(seconds) } },
   );

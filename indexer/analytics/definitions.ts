@@ -1,19 +1,18 @@
 import pg from "pg";
 import { CHAINS_OF, FUNCTIONS, type SqlFunction } from "./functions.ts";
-import { STORED_TABLES, type StoredTable, storedRows } from "./stored.ts";
+import { type ShardTable, selectFromShards, TABLES_IN_LOCK_ORDER } from "./shard-tables.ts";
 import { CHAINS, selectColumns, VIEWS, type View } from "./views.ts";
 
 /**
- * Goes up with every change of what is defined here. Of two versions that run side by side, the newer
- * one's definitions stay. Give views new columns at their end: then they keep their grants, and
- * whatever others have built on them.
+ * Raise it with every change of a definition. Of two versions that run side by side, the newer one's definitions stay.
+ * Add new columns at the end of a view: then the view keeps its grants, and the views that others have built on it.
  */
-export const ANALYTICS_VERSION = 2;
+export const ANALYTICS_VERSION = 3;
 
-/** A view or a function, and how it is made and taken away. */
+/** The statements that create and drop a view or a function. */
 export type Definition = { name: string; kind: "view" | "function"; create: string; drop: string; comments: string[] };
 
-const comment = (what: string, text: string) => `comment on ${what} is ${pg.escapeLiteral(text)}`;
+const commentOn = (object: string, text: string) => `comment on ${object} is ${pg.escapeLiteral(text)}`;
 
 const defineView = ({ name, comment: text, columns, from, distinctOn }: View): Definition => ({
   name,
@@ -23,18 +22,18 @@ select ${distinctOn ? `distinct on (${distinctOn})\n  ` : ""}${selectColumns(col
 from ${from}`,
   drop: `drop view if exists ${name} cascade`,
   comments: [
-    comment(`view ${name}`, text),
-    ...Object.entries(columns).map(([column, [, text]]) => comment(`column ${name}.${column}`, text)),
+    commentOn(`view ${name}`, text),
+    ...Object.entries(columns).map(([column, [, text]]) => commentOn(`column ${name}.${column}`, text)),
   ],
 });
 
-const defineStored = (table: StoredTable, shards: readonly string[]): Definition => ({
+const defineShardTable = (table: ShardTable, shards: readonly string[]): Definition => ({
   name: `indexer.${table}`,
   kind: "view",
-  create: `create or replace view indexer.${table} as\n${storedRows(table, shards)}`,
+  create: `create or replace view indexer.${table} as\n${selectFromShards(table, shards)}`,
   drop: `drop view if exists indexer.${table} cascade`,
   comments: [
-    comment(`view indexer.${table}`, `The rows of ${table} of all shards: what the schema analytics is made of.`),
+    commentOn(`view indexer.${table}`, `The rows of ${table} of all shards. The schema analytics selects from it.`),
   ],
 });
 
@@ -47,16 +46,16 @@ const defineFunction = ({ name, args, returns, options, body, comment: text }: S
 returns ${returns} language plpgsql ${options} as $body$${body}
 $body$`,
     drop: `drop function if exists ${signature} cascade`,
-    comments: [comment(`function ${signature}`, text)],
+    comments: [commentOn(`function ${signature}`, text)],
   };
 };
 
-/** All that data teams are given, over these shards, each after what it is made of. */
+/** Lists the definitions of views and functions over these shards, each after those that it depends on. */
 export const defineAnalytics = (shards: readonly string[]): Definition[] => [
-  defineStored("indexed_block", shards),
+  defineShardTable("indexed_block", shards),
   defineView(CHAINS),
   defineFunction(CHAINS_OF),
-  ...STORED_TABLES.filter((table) => table !== "indexed_block").map((table) => defineStored(table, shards)),
+  ...TABLES_IN_LOCK_ORDER.filter((table) => table !== "indexed_block").map((table) => defineShardTable(table, shards)),
   ...VIEWS.map(defineView),
   ...FUNCTIONS.map(defineFunction),
 ];

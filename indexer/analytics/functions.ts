@@ -2,7 +2,7 @@ import { CHECKS, type Check, checkRule, isBalanceCheck } from "../../registry/ch
 import { FULL_RIGHTS, MAX_UINT256, NO_CONTRACT, NO_TOKEN } from "../../registry/delegation.ts";
 import type { RegistryVersion } from "../../registry/networks.ts";
 import { DIGEST_WORDS, sumDigests } from "../../registry/state-digest.ts";
-import { activeDelegations, delegationsActiveAt, periods } from "./stored.ts";
+import { activeDelegations, selectDelegationsAt, selectPeriods } from "./shard-tables.ts";
 import { DELEGATIONS, selectColumns } from "./views.ts";
 
 export type SqlFunction = {
@@ -10,19 +10,19 @@ export type SqlFunction = {
   /** Name, type and default of each argument. */
   args: readonly string[];
   returns: string;
-  /** How it behaves, in Postgres's words. */
+  /** Postgres's attributes of the function. */
   options: string;
   body: string;
   comment: string;
 };
 
-/** Reads nothing. */
+/** For a function that reads no table. */
 const PURE = "immutable parallel safe set search_path = pg_catalog, pg_temp";
 
-/** Reads what the schema's users may not read themselves. Everything in it is named with its schema. */
+/** For a function that reads tables which its callers may not read. Its body qualifies every name with a schema. */
 const READING = "stable parallel safe security definer set search_path = pg_catalog, pg_temp";
 
-/** The same for answers that have an index for each of their questions, also before there are statistics. */
+/** For a function whose every query has an index, which Postgres would not use before it has statistics. */
 const PROBING = `${READING} set enable_seqscan = off set plan_cache_mode = force_generic_plan`;
 
 const raise = (message: string, values: string, kind: "invalid_parameter_value" | "object_not_in_prerequisite_state") =>
@@ -37,7 +37,7 @@ export const CHAINS_OF: SqlFunction = {
 begin
   return array(select chain.chain_id from analytics.chains chain where chain.shard = chains_of.shard);
 end`,
-  comment: "The chains that a shard answers for. shard: its name. The views use it to show each chain once.",
+  comment: "The chains that a shard answers for. The views use it to show each chain once. shard: its name.",
 };
 
 const PARSING: readonly SqlFunction[] = [
@@ -52,7 +52,7 @@ begin
   ${raise("%s must be 0x and 40 hex digits, not %L", "argument, address", "invalid_parameter_value")};
 end`,
     comment:
-      "An address as it is stored: lower-case. address: 0x and 40 hex digits, in any letter case; all else is refused. argument: what the refusal calls it.",
+      "Converts an address to its stored form, lower-case. address: 0x and 40 hex digits, in any letter case; anything else raises an exception. argument: the name to use in the exception.",
   },
   {
     name: "analytics.parse_rights",
@@ -69,7 +69,7 @@ begin
   ${raise("rights must be 0x and 64 hex digits, or a text of at most 31 bytes, not %L", "rights", "invalid_parameter_value")};
 end`,
     comment:
-      "Rights as bytes32 in lower-case hex. rights: 0x and 64 hex digits, or a text of at most 31 bytes; null, empty and 0x are full rights (zero), all else is refused.",
+      "Converts rights to bytes32 in lower-case hex. rights: 0x and 64 hex digits, or a text of at most 31 bytes; null, empty and 0x are full rights (zero); anything else raises an exception.",
   },
   {
     name: "analytics.parse_token_id",
@@ -81,7 +81,8 @@ begin
   if token_id between 0 and ${MAX_UINT256} and token_id = trunc(token_id) then return token_id; end if;
   ${raise("token_id must be a whole number from 0 to 2^256-1, not %s", "coalesce(token_id::text, 'null')", "invalid_parameter_value")};
 end`,
-    comment: "A token id as it is given. token_id: a whole number from 0 to 2^256-1; all else is refused.",
+    comment:
+      "Checks a token id and returns it. token_id: a whole number from 0 to 2^256-1; anything else raises an exception.",
   },
 ];
 
@@ -104,7 +105,7 @@ begin
   if chain.chain_id is null then
     raise exception using errcode = 'object_not_in_prerequisite_state',
       message = format('Chain %s is not indexed here', chain_id),
-      hint = format('Indexed are: %s.',
+      hint = format('Indexed chains: %s.',
         coalesce((select string_agg(known.chain_id::text, ', ' order by known.chain_id) from analytics.chains known), 'none yet'));
   end if;
   if chain.indexed_block is null then
@@ -122,19 +123,19 @@ begin
   return coalesce(at_block, chain.indexed_block);
 end`,
   comment:
-    "The block that an answer is true at: at_block, or the newest indexed one. Raises an exception where nothing can be said: the chain is not indexed here or is catching up, has no such registry, or has not got to that block. chain_id: the chain. registry: v1, v2 or, by default, whichever there is. at_block: a past block, by default the newest.",
+    "The block that an answer is valid at: at_block, or the newest indexed one. Raises an exception if there is no answer: the chain is not indexed here, is catching up, has no such registry, or has not reached that block. chain_id: the chain. registry: v1, v2 or, by default, any. at_block: a past block, by default the newest.",
 };
 
-/** What a check is asked with beyond the wallets and the block, and how each is read. */
-const ASKED = {
-  contract: { arg: "contract text", read: "analytics.parse_address(contract, 'contract')", zero: `'${NO_CONTRACT}'` },
-  token_id: { arg: "token_id numeric", read: "analytics.parse_token_id(token_id)", zero: `${NO_TOKEN}` },
-  rights: { arg: "rights text default null", read: "analytics.parse_rights(rights)", zero: `'${FULL_RIGHTS}'` },
+/** The arguments of a check besides the wallets and the block, with their conversion and their value if absent. */
+const ARGUMENTS = {
+  contract: { arg: "contract text", parse: "analytics.parse_address(contract, 'contract')", zero: `'${NO_CONTRACT}'` },
+  token_id: { arg: "token_id numeric", parse: "analytics.parse_token_id(token_id)", zero: `${NO_TOKEN}` },
+  rights: { arg: "rights text default null", parse: "analytics.parse_rights(rights)", zero: `'${FULL_RIGHTS}'` },
 } as const;
 
-type Asked = keyof typeof ASKED;
+type Argument = keyof typeof ARGUMENTS;
 
-const SCOPE: Record<Check, readonly Asked[]> = {
+const SCOPE_ARGUMENTS: Record<Check, readonly Argument[]> = {
   all: [],
   contract: ["contract"],
   token: ["contract", "token_id"],
@@ -144,13 +145,13 @@ const SCOPE: Record<Check, readonly Asked[]> = {
 };
 
 const MEANING: Record<Check, string> = {
-  all: "Whether the delegate may act for the vault as a whole.",
+  all: "True if the delegate may act for the whole vault.",
   contract:
-    "Whether the delegate may act for the vault with a contract: by a delegation for it, or for the whole vault.",
+    "True if the delegate may act for the vault with a contract: by a delegation for it, or for the whole vault.",
   token:
-    "Whether the delegate may act for the vault with a token: by a delegation for it, for its contract, or for the whole vault.",
+    "True if the delegate may act for the vault with a token: by a delegation for it, for its contract, or for the whole vault.",
   erc721:
-    "Whether the delegate may act for the vault with an ERC721 token: by a delegation for it, for its contract, or for the whole vault.",
+    "True if the delegate may act for the vault with an ERC721 token: by a delegation for it, for its contract, or for the whole vault.",
   erc20:
     "The balance of an ERC20 contract that the vault has delegated: 0 without a delegation, 2^256-1 under one for the contract or the whole vault.",
   erc1155:
@@ -162,10 +163,11 @@ const WALLETS = {
   v2: { delegate: "to", vault: "from", argument: (name: string) => `"${name}"` },
 } as const;
 
-const checkFunction = (version: RegistryVersion, check: Check): SqlFunction => {
+const defineCheck = (version: RegistryVersion, check: Check): SqlFunction => {
   const { delegate, vault, argument } = WALLETS[version];
-  const asked: readonly Asked[] = version === "v2" ? [...SCOPE[check], "rights"] : SCOPE[check];
-  const value = (name: Asked) => (asked.includes(name) ? ASKED[name].read : ASKED[name].zero);
+  const argumentNames: readonly Argument[] =
+    version === "v2" ? [...SCOPE_ARGUMENTS[check], "rights"] : SCOPE_ARGUMENTS[check];
+  const value = (name: Argument) => (argumentNames.includes(name) ? ARGUMENTS[name].parse : ARGUMENTS[name].zero);
   const answer = (relation: string) =>
     `(select ${checkRule(relation, version, check)}
   from (values (chain_id, asked_vault, asked_delegate, asked_contract, asked_token_id, asked_rights))
@@ -176,12 +178,12 @@ const checkFunction = (version: RegistryVersion, check: Check): SqlFunction => {
       "chain_id bigint",
       `${argument(delegate)} text`,
       `${argument(vault)} text`,
-      ...asked.map((name) => ASKED[name].arg),
+      ...argumentNames.map((name) => ARGUMENTS[name].arg),
       "at_block bigint default null",
     ],
     returns: isBalanceCheck(check) ? "numeric" : "boolean",
     options: PROBING,
-    // Of what is called the same, a column is meant: the arguments have been read into constants.
+    // Of two things with the same name the column is used: the body copies its arguments into constants.
     body: `
 #variable_conflict use_column
 declare
@@ -195,17 +197,17 @@ begin
   if at_block is null then
     return ${answer(activeDelegations(version))};
   end if;
-  return ${answer(delegationsActiveAt(version, "at_block"))};
+  return ${answer(selectDelegationsAt(version, "at_block"))};
 end`,
     comment: [
-      `${MEANING[check]} The ${version} registry's own rule, which the API answers by too.`,
-      "Raises an exception where it is not known.",
+      `${MEANING[check]} It follows the ${version} registry's own rule, as the API does.`,
+      "Raises an exception if the answer is not known.",
       `chain_id: the chain. ${delegate}: the delegate (hot wallet). ${vault}: the vault (cold wallet).`,
-      asked.includes("contract") && "contract: the contract.",
-      asked.includes("token_id") && "token_id: the token.",
-      asked.includes("rights") &&
-        "rights: what rights are needed, as bytes32 in hex or a text of at most 31 bytes; by default, full rights. Full rights satisfy any.",
-      "at_block: the block to look back to, by default the newest indexed one.",
+      argumentNames.includes("contract") && "contract: the contract.",
+      argumentNames.includes("token_id") && "token_id: the token.",
+      argumentNames.includes("rights") &&
+        "rights: the rights required, as bytes32 in hex or a text of at most 31 bytes; by default, full rights. A delegation with full rights satisfies any.",
+      "at_block: a past block, by default the newest indexed one.",
     ]
       .filter((sentence) => sentence !== false)
       .join(" "),
@@ -226,16 +228,16 @@ begin
   perform analytics.known_block(delegations_at.chain_id, null, block);
   return query select
   ${selectColumns(DELEGATIONS)}
-  from (${periods("chain_id = delegations_at.chain_id and block_number <= block")}
+  from (${selectPeriods("chain_id = delegations_at.chain_id and block_number <= block")}
     having bool_and(active)
   ) delegation;
 end`,
   comment:
-    "The delegations that were active on a chain at a block, as in analytics.delegations. From the log of changes, all of which it reads up to that block. Raises an exception where they are not known. chain_id: the chain. block: the block.",
+    "The delegations that were active on a chain at a block, with the columns of analytics.delegations. It reads all changes up to that block. Raises an exception if they are not known. chain_id: the chain. block: the block.",
 };
 
-/** The columns of `delegation_change` that a digest is made of, from where active delegations are. */
-const DIGESTED = {
+/** Selects the columns that a digest hashes from a view of active delegations. */
+const DIGEST_COLUMNS = {
   v1: `chain_id, 'v1' as registry, type, vault, delegate, contract, token_id, '${FULL_RIGHTS}' as rights, 0 as amount`,
   v2: "chain_id, 'v2' as registry, type, vault, delegate, contract, token_id, rights, amount",
 };
@@ -261,11 +263,11 @@ ${(["v1", "v2"] as const)
     (version) => `
   if state_digest.registry = '${version}' and at_block is null then
     select summed.sums into sums from (${sumDigests(
-      `select ${DIGESTED[version]} from ${activeDelegations(version)} where chain_id = state_digest.chain_id`,
+      `select ${DIGEST_COLUMNS[version]} from ${activeDelegations(version)} where chain_id = state_digest.chain_id`,
     )}) summed;
   elsif state_digest.registry = '${version}' then
     select summed.sums into sums from (${sumDigests(
-      `select * from ${delegationsActiveAt(version, "at_block")} active where chain_id = state_digest.chain_id`,
+      `select * from ${selectDelegationsAt(version, "at_block")} active where chain_id = state_digest.chain_id`,
     )}) summed;
   end if;`,
   )
@@ -278,13 +280,13 @@ ${(["v1", "v2"] as const)
   return '0x' || digest;
 end`,
   comment:
-    "A hash over the active delegations of a registry on a chain: the same for the same delegations, in whatever database. docs/digest.md says how it is made. Raises an exception where they are not known. chain_id: the chain. registry: v1 or v2. at_block: the block to look back to, by default the newest indexed one.",
+    "A hash over the active delegations of a registry on a chain: equal for equal delegations, in any database. docs/digest.md defines it. Raises an exception if the delegations are not known. chain_id: the chain. registry: v1 or v2. at_block: a past block, by default the newest indexed one.",
 };
 
 export const FUNCTIONS: readonly SqlFunction[] = [
   ...PARSING,
   KNOWN_BLOCK,
-  ...(["v2", "v1"] as const).flatMap((version) => CHECKS[version].map((check) => checkFunction(version, check))),
+  ...(["v2", "v1"] as const).flatMap((version) => CHECKS[version].map((check) => defineCheck(version, check))),
   DELEGATIONS_AT,
   STATE_DIGEST,
 ];

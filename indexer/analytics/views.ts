@@ -1,8 +1,8 @@
-import { CHANGED, DAY, MADE, OF_A_CONTRACT, REVOKED } from "../../registry/activity.ts";
+import { CHANGED, DAY, HAS_CONTRACT, MADE, REVOKED } from "../../registry/activity.ts";
 import { CONTRACT_OR_NULL, FULL_RIGHTS } from "../../registry/delegation.ts";
-import { periods, STORED } from "./stored.ts";
+import { SHARD_TABLES, selectPeriods } from "./shard-tables.ts";
 
-/** A column of a view: its expression, and what it says. */
+/** The columns of a view, by name. */
 type Columns = Record<string, readonly [expression: string, comment: string]>;
 
 export type View = {
@@ -10,25 +10,25 @@ export type View = {
   comment: string;
   columns: Columns;
   from: string;
-  /** Of rows that are the same in this, the first. */
+  /** Keep the first row for each value of this expression. */
   distinctOn?: string;
 };
 
-/** As people expect it: null for "not limited", the API's words for types. */
+/** Columns as data teams expect them: null for "not limited", and the API's names of types. */
 const DELEGATION = {
-  chain_id: ["chain_id", "The chain, by its id."],
+  chain_id: ["chain_id", "The chain's id."],
   registry: ["registry", "The registry: v1 or v2."],
   type: [
     "case when type in ('ALL', 'CONTRACT') then type else 'TOKEN' end",
-    "How far it reaches: ALL (the whole vault), CONTRACT, or TOKEN.",
+    "The scope: ALL (the whole vault), CONTRACT, or TOKEN.",
   ],
   token_standard: [
     "case when type like 'ERC%' then type end",
-    "Of a v2 TOKEN delegation: ERC721, ERC20 or ERC1155. Null for all others; v1 does not tell tokens apart.",
+    "The standard of a v2 TOKEN delegation: ERC721, ERC20 or ERC1155. Null for all others; v1 does not distinguish standards.",
   ],
   vault: [
     "vault",
-    'The cold wallet, which issued the delegation: "from" in v2, "vault" in v1. Lower-case hex, as all addresses.',
+    'The cold wallet, which made the delegation: "from" in v2, "vault" in v1. Lower-case hex, like all addresses.',
   ],
   delegate: ["delegate", 'The hot wallet, which may act for the vault: "to" in v2, "delegate" in v1.'],
   contract: [CONTRACT_OR_NULL, "The contract that it is limited to. Null for ALL."],
@@ -38,7 +38,7 @@ const DELEGATION = {
   ],
   rights: [
     `nullif(rights, '${FULL_RIGHTS}')`,
-    "The rights that it is limited to: bytes32 as lower-case hex. Null for full rights, which is all that v1 knows.",
+    "The rights that it is limited to: bytes32 as lower-case hex. Null for full rights, which all v1 delegations have.",
   ],
   rights_text: [
     `case when rights ~ '^0x([2-6][0-9a-f]|7[0-9a-e])+(00)*$'
@@ -51,12 +51,12 @@ const AMOUNT = "case when type in ('ERC20', 'ERC1155') then amount end";
 
 const EVENT: Columns = {
   block_number: ["block_number", "The block of the event that made it active."],
-  block_timestamp: ["to_timestamp(block_timestamp)", "When that block was made."],
+  block_timestamp: ["to_timestamp(block_timestamp)", "The timestamp of that block."],
   transaction_hash: ["transaction_hash", "The transaction of that event."],
-  log_index: ["log_index", "The place of that event among those of its block."],
+  log_index: ["log_index", "The index of that event in its block."],
 };
 
-/** What a delegation is, in the order of the columns of `analytics.delegations`. */
+/** The columns of `analytics.delegations`. */
 export const DELEGATIONS: Columns = {
   ...DELEGATION,
   amount: [AMOUNT, "The balance delegated, of ERC20 and ERC1155. Null for all others."],
@@ -68,44 +68,38 @@ export const selectColumns = (columns: Columns): string =>
     .map(([name, [expression]]) => (expression === name ? name : `${expression} as ${name}`))
     .join(",\n  ");
 
-const V2_COLUMNS = Object.keys(STORED.delegation_v2);
-const ofV1 = (column: string) =>
+const V2_COLUMNS = Object.keys(SHARD_TABLES.delegation_v2);
+const toV1Column = (column: string) =>
   ({ rights: `'${FULL_RIGHTS}'::text as rights`, amount: "0::numeric(78,0) as amount" })[column] ?? column;
 
-/** Which shard answers for each chain: the freshest, as in the API. */
+/** The shard that answers for each chain: the freshest, as in the API. */
 export const CHAINS: View = {
   name: "analytics.chains",
-  comment: "Every chain, with the shard that answers for it and how far that is. A row is a chain.",
+  comment: "Every chain, with the shard that answers for it and its progress. A row is a chain.",
   columns: {
-    chain_id: ["chain.chain_id", "The chain, by its id."],
-    shard: ["index.shard", "The shard whose rows are shown. Of several that have the chain, the freshest."],
+    chain_id: ["chain.chain_id", "The chain's id."],
+    shard: ["index.shard", "The shard whose rows are shown. If several have the chain, the freshest."],
     indexed_block: [
       "block.number",
-      "The newest block that the rows include. Null while the index is behind the chain: then nothing can be said of it for certain.",
+      "The newest block that the rows include. Null while the index is behind the chain: then no answer is certain.",
     ],
-    indexed_block_timestamp: ["to_timestamp(block.timestamp)", "When that block was made."],
+    indexed_block_timestamp: ["to_timestamp(block.timestamp)", "The timestamp of that block."],
     indexed_block_hash: ["block.hash", "The hash of that block."],
-    final_block: ["block.finalized_number", "The newest block that no reorg can undo any more."],
+    final_block: ["block.finalized_number", "The newest block that no reorg can revert."],
     lag: [
       "greatest(now() - to_timestamp(block.timestamp), interval '0')",
-      "How old the newest indexed block is. A chain that makes blocks rarely lags, and is up to date.",
+      "The age of the newest indexed block. A chain with rare blocks has a lag although it is up to date.",
     ],
-    lag_blocks: [
-      "greatest(chain.newest_number - block.number, 0)",
-      "How many blocks the chain was ahead, when it was last looked at.",
-    ],
-    newest_block: ["chain.newest_number", "The chain's own newest block, when it was last looked at."],
-    newest_block_timestamp: ["to_timestamp(chain.newest_timestamp)", "When that block was made."],
-    reached_block: [
-      "chain.reached_number",
-      "The newest block whose events are stored: how far a catching up has come.",
-    ],
-    registry_v1: ["chain.v1", "The address of the v1 registry that is indexed. Null if none is."],
-    registry_v2: ["chain.v2", "The address of the v2 registry that is indexed. Null if none is."],
-    seen_at: ["chain.seen_at", "When the chain was last looked at."],
+    lag_blocks: ["greatest(chain.newest_number - block.number, 0)", "Blocks that the chain was ahead at seen_at."],
+    newest_block: ["chain.newest_number", "The chain's own newest block at seen_at."],
+    newest_block_timestamp: ["to_timestamp(chain.newest_timestamp)", "The timestamp of that block."],
+    reached_block: ["chain.reached_number", "The newest block whose events are stored: the progress of a backfill."],
+    registry_v1: ["chain.v1", "The address of the v1 registry that is indexed. Null if none is indexed."],
+    registry_v2: ["chain.v2", "The address of the v2 registry that is indexed. Null if none is indexed."],
+    seen_at: ["chain.seen_at", "When the indexer last read the chain's newest block."],
     summed_block: [
       "summary.block",
-      "The block up to which its changes are summed up, for daily_activity and contracts; what came later they read from the log. Null until all was summed up once.",
+      "The last block that the summaries for daily_activity and contracts include; both views read later changes from the log. Null until the summaries are complete for the first time.",
     ],
   },
   distinctOn: "chain.chain_id",
@@ -118,11 +112,11 @@ export const CHAINS: View = {
 };
 
 /**
- * What is summed up of each chain, and what came later, from the log: each change is in one of them. The log is
- * named first, for the order in which tables are locked; and for each chain it is read from a block on, by its key.
- * @param columns the columns of the sums by their types, and how each is told of a change
+ * Selects each chain's summary, and the later changes from the log: each change is in one of them. The log is named
+ * first, to lock tables in a reorg's order. Per chain it is read from a block on, by its primary key.
+ * @param columns the columns of the summary, with their types and their expressions for a change
  */
-const sums = (
+const selectSummary = (
   table: "daily_summary" | "contract_summary",
   columns: Record<string, readonly [type: string, expression: string]>,
   condition = "true",
@@ -151,11 +145,11 @@ export const VIEWS: readonly View[] = [
   {
     name: "analytics.delegations",
     comment:
-      "The delegations that are active now, in both registries on all chains. A row is a delegation. While a chain is catching up, and analytics.chains has no indexed_block for it, they are those of some earlier block.",
+      "The delegations that are active now, in both registries on all chains. A row is a delegation. While a chain is catching up and analytics.chains has no indexed_block for it, its rows are those of an earlier block.",
     columns: DELEGATIONS,
-    // Always true of a block: the indexes for lists serve only those who say it.
+    // The condition is always true. Postgres uses the indexes for lists only in statements that repeat it.
     from: `(
-      select 'v1'::text as registry, ${V2_COLUMNS.map(ofV1).join(", ")} from indexer.delegation_v1
+      select 'v1'::text as registry, ${V2_COLUMNS.map(toV1Column).join(", ")} from indexer.delegation_v1
       union all
       select 'v2'::text as registry, ${V2_COLUMNS.join(", ")} from indexer.delegation_v2
     ) delegation where block_number >= 0`,
@@ -163,19 +157,19 @@ export const VIEWS: readonly View[] = [
   {
     name: "analytics.changes",
     comment:
-      "All that ever happened to delegations. A row is a delegation that an event switched on, re-amounted or switched off; the latest of a delegation is its state.",
+      "All changes of delegations. A row is a delegation that an event made, changed in amount or revoked; the latest row of a delegation is its state.",
     columns: {
       ...DELEGATION,
-      active: ["active", "Whether it was active after the change."],
+      active: ["active", "True if it was active after the change."],
       amount: [AMOUNT, "The balance delegated after the change, of ERC20 and ERC1155. Null for all others."],
-      event: ["event", "The registry's event. One that revokes many makes a row for each that it ended."],
+      event: ["event", "The registry's event. An event that revokes many delegations has a row for each."],
       block_number: ["block_number", "The block of the event."],
-      block_timestamp: ["to_timestamp(block_timestamp)", "When that block was made."],
+      block_timestamp: ["to_timestamp(block_timestamp)", "The timestamp of that block."],
       transaction_hash: ["transaction_hash", "The transaction of the event."],
-      log_index: ["log_index", "The place of the event among those of its block."],
+      log_index: ["log_index", "The index of the event in its block."],
       ordinal: [
         "ordinal",
-        "Which of its event's changes this is. With chain_id, block_number and log_index it identifies a row.",
+        "The number of this change among its event's changes. With chain_id, block_number and log_index it identifies a row.",
       ],
     },
     from: "indexer.delegation_change",
@@ -188,37 +182,34 @@ export const VIEWS: readonly View[] = [
       ...DELEGATION,
       amount: [AMOUNT, "The balance delegated, as last set in the period, of ERC20 and ERC1155. Null for all others."],
       started_block: ["block_number", "The block of the event that made it active."],
-      started_at: ["to_timestamp(block_timestamp)", "When that block was made."],
+      started_at: ["to_timestamp(block_timestamp)", "The timestamp of that block."],
       started_transaction_hash: ["transaction_hash", "The transaction of that event."],
       ended_block: ["ended_block", "The block of the event that ended it. Null while it is active."],
-      ended_at: ["to_timestamp(ended_timestamp)", "When that block was made. Null while it is active."],
+      ended_at: ["to_timestamp(ended_timestamp)", "The timestamp of that block. Null while it is active."],
       ended_transaction_hash: ["ended_transaction_hash", "The transaction of that event. Null while it is active."],
       ended_event: ["ended_event", "The registry's event that ended it. Null while it is active."],
       duration: [
         "to_timestamp(ended_timestamp) - to_timestamp(block_timestamp)",
-        "How long it was active. Null while it is.",
+        "The time that it was active. Null while it is active.",
       ],
     },
-    from: `(${periods()}) period`,
+    from: `(${selectPeriods()}) period`,
   },
   {
     name: "analytics.daily_activity",
     comment:
-      "What happened on each day. A row is a day (UTC), chain, registry, type and token standard with at least one change.",
+      "Changes per day. A row is a day (UTC), chain, registry, type and token standard with at least one change.",
     columns: {
       day: ["day", "The day in UTC, by the blocks' timestamps."],
-      chain_id: ["chain_id", "The chain, by its id."],
+      chain_id: ["chain_id", "The chain's id."],
       registry: ["registry", "The registry: v1 or v2."],
       type: DELEGATION.type,
       token_standard: DELEGATION.token_standard,
-      made: ["sum(made)::bigint", "How many delegations were made."],
-      changed: [
-        "sum(changed)::bigint",
-        "How often the amount of an active one was changed; of ERC20 and ERC1155 only.",
-      ],
-      revoked: ["sum(revoked)::bigint", "How many ended, in whatever way."],
+      made: ["sum(made)::bigint", "Delegations that were made."],
+      changed: ["sum(changed)::bigint", "Changes of an active delegation's amount; of ERC20 and ERC1155 only."],
+      revoked: ["sum(revoked)::bigint", "Delegations that ended, in any way."],
     },
-    from: `(${sums("daily_summary", {
+    from: `(${selectSummary("daily_summary", {
       day: ["date", DAY],
       registry: ["text", "registry"],
       type: ["text", "type"],
@@ -230,35 +221,32 @@ export const VIEWS: readonly View[] = [
   },
   {
     name: "analytics.contracts",
-    comment: "Contracts with their numbers of delegations, of both registries. A row is a contract on a chain.",
+    comment: "Contracts with their numbers of delegations in both registries. A row is a contract on a chain.",
     columns: {
-      chain_id: ["chain_id", "The chain, by its id."],
+      chain_id: ["chain_id", "The chain's id."],
       contract: ["contract", "The contract."],
-      delegations: [
-        "sum(made - revoked)::bigint",
-        "How many delegations for it, or for one of its tokens, are active.",
-      ],
-      made: ["sum(made)::bigint", "How many were ever made."],
-      revoked: ["sum(revoked)::bigint", "How many of them ended."],
+      delegations: ["sum(made - revoked)::bigint", "Active delegations for it or for one of its tokens."],
+      made: ["sum(made)::bigint", "Delegations that were ever made."],
+      revoked: ["sum(revoked)::bigint", "Delegations that ended."],
     },
-    from: `(${sums(
+    from: `(${selectSummary(
       "contract_summary",
       { contract: ["text", "contract"], made: ["bigint", `(${MADE})::int`], revoked: ["bigint", `(${REVOKED})::int`] },
-      OF_A_CONTRACT,
+      HAS_CONTRACT,
     )}) activity
     group by 1, 2`,
   },
   {
     name: "analytics.wallets",
     comment:
-      "Wallets with their numbers of active delegations, both registries together. A row is a wallet on a chain that has at least one.",
+      "Wallets with their numbers of active delegations in both registries. A row is a wallet on a chain with at least one.",
     columns: {
-      chain_id: ["chain_id", "The chain, by its id."],
+      chain_id: ["chain_id", "The chain's id."],
       wallet: ["wallet", "The wallet."],
-      delegations_out: ["count(*) filter (where is_vault)", "How many delegations it has issued, as the vault."],
-      delegations_in: ["count(*) filter (where not is_vault)", "How many it was given, as the delegate."],
-      delegates: ["count(distinct other) filter (where is_vault)", "To how many wallets it has delegated."],
-      vaults: ["count(distinct other) filter (where not is_vault)", "By how many wallets it was delegated to."],
+      delegations_out: ["count(*) filter (where is_vault)", "Delegations that it made, as the vault."],
+      delegations_in: ["count(*) filter (where not is_vault)", "Delegations to it, as the delegate."],
+      delegates: ["count(distinct other) filter (where is_vault)", "Wallets that it has delegated to."],
+      vaults: ["count(distinct other) filter (where not is_vault)", "Wallets that have delegated to it."],
     },
     from: `(
       select chain_id, vault as wallet, delegate as other, true as is_vault from analytics.delegations

@@ -3,7 +3,7 @@ import schema from "ponder:schema";
 import { Hono } from "hono";
 import { client, graphql } from "ponder";
 
-// The private port, for data teams. The public API is its own process.
+// Serves data teams on the private port. The public API is a separate process.
 const app = new Hono();
 
 app.use("/", graphql({ db, schema }));

@@ -1,6 +1,6 @@
 import { maxUint256 } from "viem";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { tokenId } from "../../api/parameters.ts";
+import { tokenId } from "../../api/contract/parameters.ts";
 import {
   AIRDROP,
   type Api,
@@ -16,7 +16,7 @@ import {
   VAULT,
 } from "../support/api.ts";
 
-// Over the sandbox's samples: sandbox/samples.ts says who delegated what to whom.
+// Over the sandbox's samples: local/samples.ts lists their delegations.
 
 let api: Api;
 beforeAll(async () => {
@@ -24,7 +24,7 @@ beforeAll(async () => {
 });
 afterAll(() => api?.stop());
 
-/** The exact body of an answer. */
+/** Returns the exact body of a 200. */
 const ask = async (path: string): Promise<string> => {
   const response = await api.get(path);
   const body = await response.text();
@@ -43,10 +43,10 @@ const NAMES: Record<string, string> = {
   HUGE: String(2n ** 200n),
 };
 
-/** Puts values in the place of their names. */
+/** Replaces names by their values. */
 const fill = (text: string) => text.replace(/\b[A-Z_]{3,}\b/g, (name) => NAMES[name] ?? name);
 
-describe("a check answers by the registry's rules", () => {
+describe("a check returns the registry's answer for", () => {
   test.for<[check: string, question: string, answer: string]>([
     ["v1/check/all", "delegate=HOT vault=VAULT", "true"],
     ["v1/check/all", "delegate=HOT vault=SAFE", "true"],
@@ -112,7 +112,7 @@ describe("a check answers by the registry's rules", () => {
     ["v2/check/erc1155", "delegate=FRIEND vault=VAULT contract=NFT tokenId=8", "MAX"],
     ["v2/check/erc1155", "delegate=HOT vault=VAULT contract=COIN tokenId=0 numbers=string", '"MAX"'],
     ["v2/check/erc1155", "delegate=GONE vault=VAULT contract=NFT tokenId=7", "0"],
-    // A boolean has no number to write differently.
+    // `numbers` does not change a boolean.
     ["v2/check/all", "to=HOT from=VAULT numbers=string", "true"],
   ])("%s %s: %s", async ([check, question, answer]) => {
     const path = `/registry/${check}?${fill(question).replaceAll(" ", "&")}`;
@@ -121,7 +121,7 @@ describe("a check answers by the registry's rules", () => {
   });
 });
 
-test.for(["9007199254740993", String(2n ** 255n + 1n), MAX])("tokenId %s is read with all its digits", (digits) => {
+test.for(["9007199254740993", String(2n ** 255n + 1n), MAX])("tokenId.parse() keeps all digits of %s", (digits) => {
   const inHex = `0x${BigInt(digits).toString(16)}`;
   expect([tokenId.parse(digits), tokenId.parse(inHex)]).toEqual([digits, digits]);
 });
@@ -132,7 +132,7 @@ test.for([
   ["erc721", "true"],
   ["erc1155", MAX],
   ["erc20", MAX],
-])("v2/check/%s takes either name of both wallets, in any letter case", async ([check, answer]) => {
+])("v2/check/%s accepts both names of each wallet, in any letter case", async ([check, answer]) => {
   const spellings = (address: string) => [
     address,
     address.toLowerCase(),
@@ -153,7 +153,7 @@ test.for([
 });
 
 describe("a list", () => {
-  /** `type from to contract tokenId` of each row, in the words of its version. */
+  /** Builds a list from rows of `type from to contract tokenId`, with the field names of the version. */
   const list = (version: "v1" | "v2", rows: string[]) =>
     `[${rows
       .map((row) => {
@@ -180,7 +180,7 @@ describe("a list", () => {
         "TOKEN VAULT GUEST NFT 7",
       ],
     ],
-    // A delegation to itself once; both directions, incoming first.
+    // A delegation to itself is listed once. Incoming delegations come first.
     [
       "v2",
       OTHER,
@@ -196,7 +196,7 @@ describe("a list", () => {
     ["v1", `0x${"12".repeat(20)}`, []],
     ["v2", `0x${"0".repeat(39)}1`, []],
   ])(
-    "%s of %s holds its rows byte for byte, in order, for any spelling of the path",
+    "%s of %s returns its rows byte for byte, in order, for any spelling of the path",
     async ([version, wallet, rows]) => {
       const expected = list(version, rows);
       const encoded = [...wallet].map((letter) => `%${letter.charCodeAt(0).toString(16)}`).join("");
@@ -207,7 +207,7 @@ describe("a list", () => {
     },
   );
 
-  test("with details=true tells more, in the documented order", async () => {
+  test("with details=true returns all fields in the documented order", async () => {
     const event = {
       blockNumber: expect.any(Number),
       blockTimestamp: expect.any(Number),
@@ -230,13 +230,13 @@ describe("a list", () => {
     expect(v1).toMatchObject({ direction: "incoming", chainId: 1, ...event });
   });
 
-  test("writes numbers exactly, and as strings with numbers=string", async () => {
+  test("returns exact numbers, and strings with numbers=string", async () => {
     expect(await ask(`/registry/v2/${OTHER}?numbers=string`)).toContain(`"tokenId":"${MAX}"`);
     expect(await ask(`/registry/v2/${OTHER}?numbers=string&details=true`)).toContain(`"amount":"${2n ** 200n}"`);
     expect(await ask(`/registry/v2/${OTHER}?details=true`)).toContain(`"amount":${2n ** 200n}`);
   });
 
-  test.for([1, 2, 3, 4, 1000])("with limit=%i comes in pages that make up the whole", async (limit) => {
+  test.for([1, 2, 3, 4, 1000])("with limit=%i returns pages that add up to the whole list", async (limit) => {
     for (const wallet of [VAULT, OTHER, HOT, GONE]) {
       const whole = JSON.parse(await ask(`/registry/v2/${wallet}?numbers=string&details=true`));
       const rows: unknown[] = [];
@@ -255,7 +255,7 @@ describe("a list", () => {
   });
 });
 
-describe("every answer", () => {
+describe("every response", () => {
   test.for([
     `/registry/v1/${VAULT}`,
     `/registry/v2/${VAULT}`,
@@ -263,7 +263,7 @@ describe("every answer", () => {
     `/registry/v2/${VAULT}?limit=1`,
     `/registry/v1/check/all?delegate=${HOT}&vault=${VAULT}`,
     `/registry/v2/check/erc20?delegate=${HOT}&vault=${VAULT}&contract=${COIN}`,
-  ])("says at which block it is true, to a HEAD as well: %s", async (path) => {
+  ])("names its block, to HEAD too: %s", async (path) => {
     const [get, head] = [await api.get(path), await api.get(path, { method: "HEAD" })];
     expect(get.headers.get("Content-Type")).toBe("application/json");
     expect(get.headers.get("Cache-Control")).toBe("no-store");
@@ -275,12 +275,5 @@ describe("every answer", () => {
     for (const name of ["Content-Type", "X-Indexed-Block", "X-Finalized-Block", "Link"]) {
       expect(head.headers.get(name)).toBe(get.headers.get(name));
     }
-  });
-
-  test("repeats the request id that it was given, unless that could forge a log line", async () => {
-    const idOf = async (id: string) =>
-      (await api.get("/health", { headers: { "X-Request-Id": id } })).headers.get("X-Request-Id");
-    expect(await idOf("trace-0001")).toBe("trace-0001");
-    expect(await idOf('"}{"level":60')).toMatch(/^[0-9a-f]{16}-\d+$/);
   });
 });

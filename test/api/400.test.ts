@@ -11,10 +11,10 @@ const lower = VAULT.toLowerCase();
 const MAX = 2n ** 256n - 1n;
 const words = (text: string) => text.split(" ");
 
-/** Percent-encodings that cannot be decoded. */
+/** Invalid percent-encodings. */
 const BAD_ESCAPES = ["%", "%a", "%zz", "%!s(MISSING)", "%u0061", "%ff", "%c3%28", "%c0%80", "%ed%a0%80"];
 
-/** The values of a parameter: the first good one is what a question has, `other` means something else. */
+/** Values of a parameter. Questions use the first good one; `other` is a good value with another meaning. */
 type Values = { good: string[]; bad: string[]; other?: string; respelled?: string };
 
 const address = (good: string, other: string): Values => ({
@@ -106,7 +106,7 @@ const valuesOf = (parameter: string): Values => VALUES[parameter] ?? { good: [],
 const goodOf = (parameter: string): string => valuesOf(parameter).good[0] ?? "";
 const write = (parameter: string, value: string) => `${parameter}=${encodeURIComponent(value)}`;
 
-/** The operation's required parameters, all good, and more as it is to be sent. */
+/** Builds a request with good values of all required parameters, except `without`, and with `more`. */
 const question = ({ path, required }: Operation, more: string[] = [], without: string[] = []): string =>
   `${path}?${[...required.filter((name) => !without.includes(name)).map((name) => write(name, goodOf(name))), ...more].join("&")}`;
 
@@ -125,21 +125,21 @@ const refusal = async (path: string): Promise<Problem> => {
   return (await response.json()) as Problem;
 };
 
-/** 200, or the names of the parameters that a request is refused for. */
-const verdict = async (path: string): Promise<number | string[]> => {
+/** Returns the status, or for a 400 the names of the bad parameters. */
+const readVerdict = async (path: string): Promise<number | string[]> => {
   const response = await api.get(path);
   if (response.status !== 400) return response.status;
   const { errors } = (await response.json()) as Problem;
   return errors.map(({ parameter }) => parameter);
 };
 
-/** Expects one verdict on each of some requests, and shows those that got another. */
+/** Expects the same verdict for all requests, and shows the requests with another one. */
 const expectVerdicts = async (paths: readonly string[], expected: number | string[]) => {
-  const verdicts = await Promise.all(paths.map(async (path) => [path, await verdict(path)] as const));
+  const verdicts = await Promise.all(paths.map(async (path) => [path, await readVerdict(path)] as const));
   expect(Object.fromEntries(verdicts)).toEqual(Object.fromEntries(paths.map((path) => [path, expected])));
 };
 
-/** As many questions as the longest list has values; each has the next value of every parameter. */
+/** Combines the nth values of all parameters, up to the longest list of values. */
 const rounds = (parameters: readonly string[], pick: (parameter: string) => string[]): string[][] => {
   const lists = parameters.map((parameter) => ({ parameter, values: pick(parameter) }));
   return Array.from({ length: Math.max(...lists.map(({ values }) => values.length)) }, (_, round) =>
@@ -152,12 +152,12 @@ describe.for(OPERATIONS.map((operation) => [operation.path, operation] as const)
   const parameters = [...required, ...optional];
   const repeatable = parameters.filter((name) => name !== "chainId");
 
-  test("takes every well-formed value of each parameter", async () => {
+  test("accepts every well-formed value of each parameter", async () => {
     const good = rounds(parameters, (name) => valuesOf(name).good.map(encodeURIComponent));
     await expectVerdicts([question(operation), ...good.map((pairs) => `${path}?${pairs.join("&")}`)], 200);
   });
 
-  test("names every parameter whose value is malformed or not properly percent-encoded", async () => {
+  test("returns 400 with every parameter whose value or percent-encoding is malformed", async () => {
     const bad = rounds(parameters, (name) => [
       ...valuesOf(name).bad.map(encodeURIComponent),
       ...BAD_ESCAPES.map((malformed) => `${goodOf(name)}${malformed}`),
@@ -168,29 +168,29 @@ describe.for(OPERATIONS.map((operation) => [operation.path, operation] as const)
     );
   });
 
-  test("names every required parameter that is missing", async () => {
+  test("returns 400 with every missing required parameter", async () => {
     const response = await api.get(path);
     const { errors = [] } = (await response.json()) as Partial<Problem>;
     const message = expect.stringMatching(/^is required/);
     expect(errors).toEqual(required.map((parameter) => ({ parameter, message })));
-    for (const missing of required) expect(await verdict(question(operation, [], [missing]))).toEqual([missing]);
+    for (const missing of required) expect(await readVerdict(question(operation, [], [missing]))).toEqual([missing]);
   });
 
-  test("takes a parameter twice only with the same value", async () => {
+  test("accepts a parameter twice only with the same value", async () => {
     const twice = (second: (parameter: string) => string | undefined) =>
       `${path}?${repeatable.flatMap((name) => [write(name, goodOf(name)), write(name, second(name) ?? goodOf(name))]).join("&")}`;
     await expectVerdicts([twice(goodOf), twice((name) => valuesOf(name).respelled)], 200);
     await expectVerdicts([twice((name) => valuesOf(name).other), twice(() => "0xé")], repeatable);
   });
 
-  test("takes chainId once, even with the same value", async () => {
+  test("returns 400 for a repeated chainId, even with the same value", async () => {
     for (const repeated of words("chainId=1&chainId=1 chainId=1&chainId=137 chainId=&chainId=1 chainId&chainId=1")) {
       const { errors } = await refusal(question(operation, [repeated]));
       expect(errors, repeated).toEqual([{ parameter: "chainId", message: "must be given once" }]);
     }
   });
 
-  test("refuses a network that is not indexed, and names those that are", async () => {
+  test("returns 400 with the indexed networks for a network that is not indexed", async () => {
     const message = "names a network that is not indexed here; indexed are 1 (Ethereum), 137 (Polygon)";
     for (const chainId of words("0 2 5 10 97 324 8453 7777777 31337 999999999999999")) {
       const { detail, errors } = await refusal(question(operation, [`chainId=${chainId}`]));
@@ -199,7 +199,7 @@ describe.for(OPERATIONS.map((operation) => [operation.path, operation] as const)
     }
   });
 
-  test("ignores unknown parameters, whatever their values", async () => {
+  test("ignores unknown parameters with any value", async () => {
     const unknown = words("contract tokenId rights numbers details limit wallet apiKey chainid")
       .concat("__proto__", "constructor", "toString", "0", "", "%", "%zz", "%00", "contract[]")
       .filter((name) => !parameters.includes(name));
@@ -215,7 +215,7 @@ describe.for(OPERATIONS.map((operation) => [operation.path, operation] as const)
 describe.for(V2_CHECKS.map((operation) => [operation.path, operation] as const))("%s", ([, operation]) => {
   const SYNONYMS: Record<string, string> = { to: "delegate", from: "vault", delegate: "to", vault: "from" };
 
-  test("takes a wallet under both of its names only with the same value", async () => {
+  test("accepts both names of a wallet only with the same value", async () => {
     for (const parameter of operation.required.filter((name) => name in SYNONYMS)) {
       const synonym = SYNONYMS[parameter] ?? "";
       const same = [goodOf(parameter), goodOf(parameter).toLowerCase()];
@@ -227,7 +227,7 @@ describe.for(V2_CHECKS.map((operation) => [operation.path, operation] as const))
         [COIN, "garbage"].map((value) => question(operation, [`${synonym}=${value}`])),
         [parameter],
       );
-      expect(await verdict(question(operation, [`${synonym}=garbage`], [parameter]))).toEqual([synonym]);
+      expect(await readVerdict(question(operation, [`${synonym}=garbage`], [parameter]))).toEqual([synonym]);
     }
   });
 });
@@ -251,11 +251,11 @@ test.for<[what: string, path: string, expected: string[]]>([
     ["contract"],
   ],
 ])("%s: 400", async ([, path, expected]) => {
-  expect(await verdict(`/registry/${path}`)).toEqual(expected);
+  expect(await readVerdict(`/registry/${path}`)).toEqual(expected);
 });
 
 describe("a problem document", () => {
-  test("names every bad parameter at once, and what is wrong with it", async () => {
+  test("lists every bad parameter with its error", async () => {
     const bad = "delegate=0x1&contract=garbage&tokenId=-1&rights=0x1&chainId=2&numbers=big";
     const problem = await refusal(`/registry/v2/check/erc1155?${bad}`);
     const message = (pattern: RegExp) => expect.stringMatching(pattern);
@@ -276,7 +276,7 @@ describe("a problem document", () => {
     });
   });
 
-  test("does not repeat what was sent, and is not to be cached", async () => {
+  test("does not repeat the request's values, and must not be cached", async () => {
     const path = "/registry/v2/check/all?to=<script>&from=DROP%20TABLE&rights=0xhello";
     const { detail, errors } = await refusal(path);
     expect(JSON.stringify({ detail, errors })).not.toMatch(/script|DROP|hello/);
@@ -285,8 +285,8 @@ describe("a problem document", () => {
 });
 
 describe.for(["v1", "v2"])("/registry/%s/{wallet}", (version) => {
-  test("names a malformed wallet", async () => {
-    // An empty one makes another path.
+  test("returns 400 for a malformed wallet", async () => {
+    // An empty wallet is another path.
     const bad = valuesOf("vault").bad.filter((value) => value !== "");
     await expectVerdicts(
       [...bad.map(encodeURIComponent), ...words(`check check/ % %zz %ff ..%2f ${VAULT}%2F ${VAULT};v=1`)].map(
@@ -296,15 +296,15 @@ describe.for(["v1", "v2"])("/registry/%s/{wallet}", (version) => {
     );
   });
 
-  test("names a bad wallet and every bad option at once", async () => {
-    expect(await verdict(`/registry/${version}/garbage?chainId=one&details=yes&limit=0&numbers=big`)).toEqual(
+  test("returns 400 with a bad wallet and every bad option", async () => {
+    expect(await readVerdict(`/registry/${version}/garbage?chainId=one&details=yes&limit=0&numbers=big`)).toEqual(
       words("wallet chainId details limit numbers"),
     );
   });
 });
 
 describe.for(LISTS.map(({ path }) => path))("%s: a cursor", (path) => {
-  /** The cursor to the second page of a list. */
+  /** Reads the cursor of the second page of a list. */
   const readCursor = async (list: string): Promise<string> => {
     const response = await api.get(list);
     const [, cursor] = /[?&]cursor=([^&>]+)/.exec(response.headers.get("link") ?? "") ?? [];
@@ -312,9 +312,9 @@ describe.for(LISTS.map(({ path }) => path))("%s: a cursor", (path) => {
     return cursor;
   };
 
-  test("is one that this list gave", async () => {
+  test("is refused unless this list returned it", async () => {
     const cursor = await readCursor(`${path}?limit=1`);
-    expect(await verdict(`${path}?limit=1&cursor=${cursor}`)).toBe(200);
+    expect(await readVerdict(`${path}?limit=1&cursor=${cursor}`)).toBe(200);
     const version = path.slice(10, 12);
     const forge = (place: string) => Buffer.from(`${version}.1.${place}`).toString("base64url");
     const bad = [
@@ -332,16 +332,16 @@ describe.for(LISTS.map(({ path }) => path))("%s: a cursor", (path) => {
     );
   });
 
-  test("needs a limit, and is given once", async () => {
+  test("is refused without a limit, or twice with different values", async () => {
     const [first, second] = [await readCursor(`${path}?limit=1`), await readCursor(`${path}?limit=2`)];
     await expectVerdicts([`${path}?cursor=${first}`, `${path}?cursor=garbage`], ["cursor"]);
-    expect(await verdict(`${path}?limit=1&cursor=${first}&cursor=${second}`)).toEqual(["cursor"]);
-    expect(await verdict(`${path}?limit=1&cursor=${first}&cursor=${first}`)).toBe(200);
+    expect(await readVerdict(`${path}?limit=1&cursor=${first}&cursor=${second}`)).toEqual(["cursor"]);
+    expect(await readVerdict(`${path}?limit=1&cursor=${first}&cursor=${first}`)).toBe(200);
   });
 
-  test("is named beside a bad wallet only if no list gave it", async () => {
+  test("is listed with a bad wallet only if it is malformed", async () => {
     const other = path.replace(VAULT, "garbage");
-    expect(await verdict(`${other}?limit=1&cursor=garbage`)).toEqual(["wallet", "cursor"]);
-    expect(await verdict(`${other}?limit=1&cursor=${await readCursor(`${path}?limit=1`)}`)).toEqual(["wallet"]);
+    expect(await readVerdict(`${other}?limit=1&cursor=garbage`)).toEqual(["wallet", "cursor"]);
+    expect(await readVerdict(`${other}?limit=1&cursor=${await readCursor(`${path}?limit=1`)}`)).toEqual(["wallet"]);
   });
 });

@@ -8,7 +8,7 @@ beforeAll(async () => {
 });
 afterAll(() => api?.stop());
 
-/** A question that would be a good one elsewhere. */
+/** Good parameters for any check. */
 const all = `to=${HOT}&from=${VAULT}&delegate=${HOT}&vault=${VAULT}&contract=${NFT}&tokenId=8520`;
 
 test.for([
@@ -38,14 +38,14 @@ test.for([
   ["a property of every object", "/__proto__"],
   ["a percent sign", "/%"],
   ["percent signs that mean nothing", "/%zz%ff"],
-] as const)("%s: 404", async ([, path]) => {
+] as const)("a path with %s returns 404", async ([, path]) => {
   const response = await api.get(path);
   expect(response.status).toBe(404);
   expect(response.headers.get("content-type")).toBe("application/problem+json");
   expect(response.headers.get("cache-control")).toBe("no-store");
   expect(await response.json()).toEqual({
     type: "/docs#problem-not-found",
-    title: "Nothing here",
+    title: "Not found",
     status: 404,
     detail: expect.stringContaining("/docs"),
   });

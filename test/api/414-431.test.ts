@@ -3,10 +3,10 @@ import { connect, type Socket } from "node:net";
 import { text } from "node:stream/consumers";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import { type Api, CHECK, HOT, launchApi, VAULT } from "../support/api.ts";
-import { type Answer, sendBytes } from "../support/http.ts";
-import { createDatabase, until } from "../support/setup.ts";
+import { type HttpAnswer, sendBytes } from "../support/http.ts";
+import { createDatabase, waitUntil } from "../support/setup.ts";
 
-// Requests that no client library would send, written to the socket by hand. Nothing here asks the database.
+// Raw requests that no client library sends. None of them reaches the database.
 
 let api: Api;
 beforeAll(async () => {
@@ -18,10 +18,10 @@ const PATH = "/health";
 const OK = { status: 200, body: '{"status":"ok"}' };
 
 afterEach(async () => {
-  expect((await api.get(PATH)).status, "it goes on answering").toBe(200);
+  expect((await api.get(PATH)).status, "the API still answers").toBe(200);
 });
 
-/** The head of a request after which the server closes the connection. */
+/** Builds a GET request after which the server closes the connection. */
 const get = (path: string, headers: string[] = ["Host: api.example"]) =>
   [`GET ${path} HTTP/1.1`, ...headers, "Connection: close", "", ""].join("\r\n");
 
@@ -29,7 +29,7 @@ const open = (): Socket => connect(api.port, "127.0.0.1");
 
 const send = (request: string | Buffer) => sendBytes(api.port, request);
 
-const expectProblem = ({ status, headers, body }: Answer, expected: object) => {
+const expectProblem = ({ status, headers, body }: HttpAnswer, expected: object) => {
   expect(headers["content-type"]).toBe("application/problem+json");
   const problem = JSON.parse(body);
   expect(problem).toEqual({ type: expect.any(String), title: expect.any(String), status, detail: expect.any(String) });
@@ -40,25 +40,25 @@ const TOO_LONG = { type: "/docs#problem-url-too-long", status: 414 };
 const TOO_LARGE = { type: "/docs#problem-headers-too-large", status: 431 };
 const UNREADABLE = { type: "/docs#problem-bad-request", status: 400 };
 
-describe("the length of a URL", () => {
+describe("a URL", () => {
   const longer = (length: number) => `${PATH}?x=`.padEnd(length, "x");
 
-  test.for([4100, 5000, 8000])("%i characters: 414", async (length) => {
+  test.for([4100, 5000, 8000])("of %i characters returns 414", async (length) => {
     expectProblem(await send(get(longer(length))), TOO_LONG);
     expectProblem(await send(get(`/registry/v2/`.padEnd(length, "0"))), TOO_LONG);
   });
 
-  // The server reads no further than URL and headers together may go.
-  test.for([8192, 20_000, 60_000])("%i characters: 431", async (length) => {
+  // The server stops reading at the limit for URL and headers together.
+  test.for([8192, 20_000, 60_000])("of %i characters returns 431", async (length) => {
     expectProblem(await send(get(longer(length))), TOO_LARGE);
   });
 
-  test("4000 characters: 200", async () => {
+  test("of 4000 characters returns 200", async () => {
     expect(await send(get(longer(4000)))).toMatchObject(OK);
   });
 });
 
-describe("the size of headers", () => {
+describe("a request with headers:", () => {
   const header = (name: string, length: number) => `${name}: ${"x".repeat(length)}`;
   const times = (count: number, line: (index: number) => string) => Array.from({ length: count }, (_, i) => line(i));
 
@@ -72,20 +72,21 @@ describe("the size of headers", () => {
     ["a key of 9000 bytes", [header("X-API-KEY", 9000)]],
     ["a host of 9000 bytes", [header("Host", 9000)]],
     ["cookies of 9000 bytes", [header("Cookie", 9000)]],
-  ])("%s: 431", async ([, headers]) => {
+  ])("%s returns 431", async ([, headers]) => {
     expectProblem(await send(get(PATH, ["Host: api.example", ...headers])), TOO_LARGE);
   });
 
   test.for<[what: string, headers: string[]]>([
     ["one of 7000 bytes", [header("X", 7000)]],
-    ["1500 small ones", times(1500, () => "X:")],
-  ])("%s: 200", async ([, headers]) => {
+    // Node 20 drops headers after the first thousand; newer versions refuse the request.
+    ["900 small ones", times(900, () => "X:")],
+  ])("%s returns 200", async ([, headers]) => {
     expect(await send(get(PATH, ["Host: api.example", ...headers]))).toMatchObject(OK);
   });
 
-  test("headers without end: the connection is closed", async () => {
+  test("endless ones close the connection", async () => {
     const socket = open();
-    // Whether it ends by an orderly close or by a reset is the network's choice.
+    // The connection may end with a close or a reset.
     socket.on("error", () => {});
     const closed = new Promise((resolve) => socket.once("close", resolve));
     socket.resume();
@@ -99,7 +100,7 @@ describe("the size of headers", () => {
   });
 });
 
-describe("what is not HTTP gets a problem document, in HTTP", () => {
+describe("a malformed request returns 400 as a problem document:", () => {
   const post = (...headers: string[]) => `POST ${PATH} HTTP/1.1\r\nHost: x\r\n${headers.join("\r\n")}\r\n\r\n`;
 
   test.for<[what: string, bytes: string | Buffer]>([
@@ -126,18 +127,18 @@ describe("what is not HTTP gets a problem document, in HTTP", () => {
     ["a URL that is only a query", get("?to=1")],
     ["a backslash in the URL", get(`/registry\\v2/${VAULT}`)],
     ["a URL of another protocol", get(`ftp://api.example${PATH}`)],
-    ["a URL that is none", get("http://[/")],
+    ["a malformed URL", get("http://[/")],
     ["no Host", get(PATH, [])],
     ["two Hosts", get(PATH, ["Host: api.example", "Host: other.example"])],
     ["the same Host twice", get(PATH, ["Host: api.example", "host: api.example"])],
-  ])("%s: 400", async ([, bytes]) => {
+  ])("%s", async ([, bytes]) => {
     expectProblem(await send(bytes), UNREADABLE);
   });
 });
 
-describe("a request that is unusual, and still one", () => {
+describe("an unusual request with", () => {
   test.for(["", " ", "a b", "api.example/path", "api.example?x", "user@api.example", "api.example:99999", "[::1", "%"])(
-    'Host "%s": 400',
+    'Host "%s" returns 400',
     async (host) => {
       expectProblem(await send(get(PATH, [`Host: ${host}`])), UNREADABLE);
     },
@@ -151,16 +152,22 @@ describe("a request that is unusual, and still one", () => {
     ),
     ["HTTP/1.0 without a Host, as in old health checks", `GET ${PATH} HTTP/1.0\r\n\r\n`],
     ...["http://api.example", "https://api.example", "http://api.example:8080", "http://[::1]:8080"].map(
-      (origin): [string, string] => [`the whole URL, as proxies send it, ${origin}`, get(`${origin}${PATH}`)],
+      (origin): [string, string] => [`an absolute URL, as proxies send it, ${origin}`, get(`${origin}${PATH}`)],
     ),
     ["an Expect that makes no sense", get(PATH, ["Host: api.example", "Expect: nonsense"])],
     ["an Expect of 200-ok", get(PATH, ["Host: api.example", "Expect: 200-ok"])],
-    ["an Upgrade, which is not made", get(PATH, upgrade).replace("Connection: close", "Connection: close, Upgrade")],
-  ])("%s: 200", async ([, request]) => {
+    ["an Upgrade, which is ignored", get(PATH, upgrade).replace("Connection: close", "Connection: close, Upgrade")],
+  ])("%s returns 200", async ([, request]) => {
     expect(await send(request)).toMatchObject(OK);
   });
 
-  test("a whole URL is refused for the same reasons as a path, and without a path is the root", async () => {
+  test("an upgrade returns 200 and closes the connection: no request after it is lost in silence", async () => {
+    const upgrade = `GET ${PATH} HTTP/1.1\r\nHost: x\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n`;
+    const answer = await sendBytes(api.port, `${upgrade}${get("/nowhere")}`, AbortSignal.timeout(5_000));
+    expect(answer).toMatchObject({ ...OK, headers: { connection: "close" } });
+  });
+
+  test("an absolute URL returns the same errors as a path, and the root without a path", async () => {
     expect(await send(get("http://api.example/registry/v2/garbage"))).toMatchObject({ status: 400 });
     expect(await send(get("http://api.example/nothing"))).toMatchObject({ status: 404 });
     expect(await send(get("http://api.example"))).toMatchObject({ status: 200 });
@@ -168,13 +175,13 @@ describe("a request that is unusual, and still one", () => {
 });
 
 describe("a client that does not close its connection", () => {
-  /** Both ends of each connection: the server is in this process. */
+  /** Counts both ends of each connection, as the server is in this process. */
   const countSockets = () => process.getActiveResourcesInfo().filter((name) => name === "TCPSocketWrap").length;
 
   test.for([
     ["garbage", "garbage\r\n\r\n"],
     ["a CONNECT", "CONNECT api.example:443 HTTP/1.1\r\nHost: x\r\n\r\n"],
-  ] as const)("loses it after %s", async ([, refused]) => {
+  ] as const)("is disconnected after %s", async ([, refused]) => {
     const before = countSockets();
     const clients = Array.from({ length: 50 }, () => {
       const socket = connect({ port: api.port, host: "127.0.0.1", allowHalfOpen: true });
@@ -182,16 +189,16 @@ describe("a client that does not close its connection", () => {
       return socket;
     });
     try {
-      // Each has its answer, and keeps its own end open.
+      // Each client has its response, and keeps its own end open.
       await Promise.all(clients.map((client) => once(client.resume(), "end")));
       const limit = before + clients.length * 1.5;
-      await until("the server has closed its ends", countSockets, 10, (count) => count < limit);
+      await waitUntil("the server has closed its ends", countSockets, 10, (count) => count < limit);
     } finally {
       for (const client of clients) client.destroy();
     }
   });
 
-  test("hangs up before its request is complete, or while it is answered: others are served", async () => {
+  test("does not affect others when it disconnects during its request or the response", async () => {
     for (const part of ["", "G", "GET /regis", get(PATH).slice(0, -2)]) {
       const socket = open();
       await once(socket, "connect");

@@ -1,13 +1,13 @@
 import { zeroHash } from "viem";
 import { expect, onTestFinished, test } from "vitest";
-import { type Api, CHECK, createSampleDatabase, FRESH_FOR_A_DAY, startApi, VAULT } from "../support/api.ts";
-import { servedSchema, takeCopy } from "../support/index-copy.ts";
-import { connect, createDatabase, until } from "../support/setup.ts";
+import { type Api, CHECK, createSampleDatabase, FRESH_FOR_A_DAY, startTestApi, VAULT } from "../support/api.ts";
+import { readServedSchema, takeCopy } from "../support/index-copy.ts";
+import { connectClient, createDatabase, waitUntil } from "../support/setup.ts";
 
-// What cannot be answered is neither `false` nor `[]`.
+// "Not known" is a 503, never `false` or `[]`.
 
 const check = (chainId: number) => `${CHECK}&chainId=${chainId}`;
-const list = (chainId: number) => `/registry/v1/${VAULT}?chainId=${chainId}`;
+const list = (chainId: number, version = "v1") => `/registry/${version}/${VAULT}?chainId=${chainId}`;
 
 const expectRefusal = async (api: Api, paths: string | string[], problem: string, detail: RegExp) => {
   for (const path of [paths].flat()) {
@@ -28,13 +28,13 @@ const expectAnswered = async (api: Api, ...chainIds: number[]) => {
   }
 };
 
-/** The samples, and a connection that writes to their tables as an indexer does. */
+/** Sets up the samples, and a connection that writes to their tables without Ponder's triggers. */
 const setUp = async () => {
   const databaseUrl = await createSampleDatabase();
-  const database = await connect(databaseUrl);
+  const database = await connectClient(databaseUrl);
   await database.query("set session_replication_role = replica");
-  const schema = await servedSchema(database);
-  const start = (env: NodeJS.ProcessEnv = FRESH_FOR_A_DAY) => startApi({ databaseUrl, env });
+  const schema = await readServedSchema(database);
+  const start = (env: NodeJS.ProcessEnv = FRESH_FOR_A_DAY) => startTestApi({ databaseUrl, env });
   const setAge = (seconds: number, chainId: number) =>
     database.query(
       `update ${schema}.indexed_block set timestamp = extract(epoch from now())::bigint - $1 where chain_id = $2`,
@@ -43,7 +43,7 @@ const setUp = async () => {
   return { databaseUrl, database, schema, start, setAge };
 };
 
-/** Another shard with the views of the first, two hours older, for some chains. */
+/** Creates a shard with the views of the first, two hours older, for some chains. */
 const copyShard = async ({ database, schema }: Awaited<ReturnType<typeof setUp>>, name: string, chainIds: number[]) => {
   const index = `${name}_0123456789`;
   await database.query(`
@@ -59,15 +59,15 @@ const copyShard = async ({ database, schema }: Awaited<ReturnType<typeof setUp>>
       from indexer.chain, unnest(array[${chainIds}]) id where chain.chain_id = 1`);
 };
 
-test("nothing is indexed yet: 503 for any network that could be, 400 for one that could not", async () => {
-  const api = await startApi({ databaseUrl: await createDatabase() });
-  await expectRefusal(api, [check(1), list(1)], "not-indexed", /shard "registry" has not started/);
+test("a network returns 503 while nothing is indexed, and 400 if it has no registry", async () => {
+  const api = await startTestApi({ databaseUrl: await createDatabase() });
+  await expectRefusal(api, [check(1), list(1), list(1, "v2")], "not-indexed", /shard "registry" has not started/);
   await expectRefusal(api, "/ready", "not-indexed", /Shard "registry" has not started/);
   expect((await api.get(check(4))).status).toBe(400);
   expect((await api.get("/health")).status).toBe(200);
 });
 
-test("the first index is being built: 503 with how far it is, 400 for a network it will not have, then answers", async () => {
+test("a network returns 503 with the progress while the first index is built, then answers", async () => {
   const { databaseUrl, database, schema, start } = await setUp();
   const { indexer, serve } = await takeCopy(databaseUrl, database, "registry", schema);
   onTestFinished(() => indexer.close());
@@ -79,7 +79,7 @@ test("the first index is being built: 503 with how far it is, 400 for a network 
   expect((await api.get(check(10))).status).toBe(400);
 
   expect(await serve()).toBe(true);
-  await until(
+  await waitUntil(
     "it is ready",
     async () => (await api.get("/ready")).status,
     60,
@@ -88,7 +88,7 @@ test("the first index is being built: 503 with how far it is, 400 for a network 
   await expectAnswered(api, 1, 137);
 });
 
-test("an index is behind its chains after a restart, or unsure of its newest block: 503 until it knows", async () => {
+test("a network returns 503 while its index catches up after a restart, or has an unresolved block", async () => {
   const { database, schema, start } = await setUp();
   const api = await start();
   await expectAnswered(api, 1);
@@ -108,12 +108,12 @@ test("an index is behind its chains after a restart, or unsure of its newest blo
   await expectAnswered(api, 137);
 });
 
-test("an index has fallen behind: 503 with how old it is, for that chain alone", async () => {
+test("a network returns 503 with the age of its index while that is too old; others answer", async () => {
   const { start, setAge } = await setUp();
   await setAge(700, 1);
   await setAge(500, 137);
   const api = await start({});
-  const tooOld = /Ethereum\) is indexed up to block \d+ only, which is (699|7\d\d) s old; here at most 600/;
+  const tooOld = /Ethereum\) is indexed up to block \d+, which is (699|7\d\d) s old; the limit is 600/;
   await expectRefusal(api, [check(1), list(1)], "stale-index", tooOld);
   await expectRefusal(api, "/ready", "not-indexed", /Ethereum/);
   await expectAnswered(api, 137);
@@ -121,18 +121,18 @@ test("an index has fallen behind: 503 with how old it is, for that chain alone",
   await expectAnswered(api, 1);
 });
 
-test("a shard is missing: 503 for its chains, and for no others", async () => {
+test("networks of a missing shard return 503; others answer", async () => {
   const { database, start } = await setUp();
   const api = await start({ ...FRESH_FOR_A_DAY, INDEX_SCHEMAS: "registry, base_shard" });
   await expectAnswered(api, 1, 137);
-  // It could be one of the missing shard's.
+  // The missing shard may have this chain.
   await expectRefusal(api, [check(8453), "/ready"], "not-indexed", /"base_shard" has not started/);
 
   await database.query("drop schema registry cascade");
-  await expectRefusal(api, check(1), "not-indexed", /are not there yet|still being indexed/);
+  await expectRefusal(api, check(1), "not-indexed", /is not indexed yet|still being indexed/);
 });
 
-test("a shard cannot be read: its chains are refused, and no others", async () => {
+test("networks of an unreadable shard fail; others answer", async () => {
   const samples = await setUp();
   await copyShard(samples, "ill", [10]);
   await samples.database.query("drop view ill.indexed_block; create view ill.indexed_block as select 1 as nonsense");
@@ -141,9 +141,9 @@ test("a shard cannot be read: its chains are refused, and no others", async () =
   expect((await api.get(check(10))).status).toBeGreaterThanOrEqual(500);
 });
 
-test("a chain in two shards is answered from the fresher one", async () => {
+test("a network in two shards is answered from the fresher one", async () => {
   const samples = await setUp();
-  // The shard named first has been left behind; what it says was true then.
+  // The shard that is listed first is stale.
   await copyShard(samples, "left_behind", [1, 137]);
   const api = await samples.start({ MAX_INDEX_LAG_SECONDS: "3600", INDEX_SCHEMAS: "left_behind,registry" });
   await expectAnswered(api, 1, 137);
@@ -151,21 +151,21 @@ test("a chain in two shards is answered from the fresher one", async () => {
   expect(chains.map(({ shard }) => shard)).toEqual(["registry", "registry"]);
 });
 
-test("the served index was built without a registry: 503, not false", async () => {
+test("a registry that the served index lacks returns 503, not false", async () => {
   const { database, start } = await setUp();
   await database.query("update indexer.chain set v1 = null where chain_id = 1");
   const api = await start();
-  await expectRefusal(api, list(1), "not-indexed", /v1 registry on Ethereum is not in the index/);
+  await expectRefusal(api, list(1), "not-indexed", /v1 registry on Ethereum is not in the served index/);
   expect((await api.get(check(1))).status).toBe(200);
   await expectAnswered(api, 137);
 });
 
-// Where Postgres gets no processor for a second, the API rightly takes it for lost: that is another test's matter.
-test("a statement takes too long: 503 within its time limit, and the service goes on", { retry: 2 }, async () => {
+// If Postgres gets no CPU for a second, the API correctly treats it as lost, which another test covers.
+test("a slow statement returns 503 within its timeout, and the service keeps answering", { retry: 2 }, async () => {
   const { databaseUrl, database, schema, start } = await setUp();
   const api = await start();
   await expectAnswered(api, 1);
-  const locker = await connect(databaseUrl);
+  const locker = await connectClient(databaseUrl);
   await locker.query(`begin; lock table ${schema}.delegation_v2 in access exclusive mode`);
 
   const startedAt = Date.now();
@@ -173,7 +173,7 @@ test("a statement takes too long: 503 within its time limit, and the service goe
     expectRefusal(api, check(1), "overloaded", /took too long|being looked up/),
   );
   await Promise.all(refused);
-  // Two rounds at most: the first ones were in flight when the others came.
+  // Two rounds at most: the first requests were in flight when the others arrived.
   expect(Date.now() - startedAt).toBeLessThan(4500);
   expect((await api.get(list(1))).status, "other tables are not affected").toBe(200);
   const { rows } = await database.query(

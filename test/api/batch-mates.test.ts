@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, onTestFinished, test, vi } from "vitest";
-import { Batch, BatchLoad } from "../../api/batch.ts";
+import { BatchLoad, BatchQueue } from "../../api/database/batch-queue.ts";
 import {
   type Api,
   createSampleDatabase,
@@ -8,17 +8,17 @@ import {
   FRIEND,
   GUEST,
   HOT,
-  startApi,
+  startTestApi,
   VAULT,
 } from "../support/api.ts";
-import { servedSchema } from "../support/index-copy.ts";
-import { connect } from "../support/setup.ts";
+import { readServedSchema } from "../support/index-copy.ts";
+import { connectClient } from "../support/setup.ts";
 
-// Questions that arrive together are asked in one statement. One that fails, or is slow, costs the others nothing.
+// Concurrent questions share a statement. A failing or slow question never fails the others in its batch.
 
 const MATES = 60;
 
-/** Asks all at once, the poisoned one in their middle. */
+/** Sends all requests at once, with the poisoned one in the middle. */
 const askTogether = async (api: Api, poisoned: string, mate: string) => {
   const startedAt = performance.now();
   const ask = async (path: string) => {
@@ -34,44 +34,41 @@ const askTogether = async (api: Api, poisoned: string, mate: string) => {
 test.for([
   ["checks", `/registry/v2/check/all?to=${HOT}&from=${VAULT}`, `/registry/v2/check/all?to=${FRIEND}&from=${VAULT}`],
   ["lists", `/registry/v2/${HOT}`, `/registry/v2/${GUEST}`],
-] as const)(
-  "%s: one that fails is a 500, one that is slow a 503, and all others are answered",
-  async ([, bad, mate]) => {
-    const databaseUrl = await createSampleDatabase();
-    const database = await connect(databaseUrl);
-    const schema = await servedSchema(database);
-    const api = await startApi({ databaseUrl, env: FRESH_FOR_A_DAY });
-    const good = [200, await (await api.get(mate)).text()];
-    expect((await api.get(bad)).status).toBe(200);
-    /** Replaces what is found of one wallet's delegations in the view that the API reads. */
-    const poison = (sql: string) =>
-      database.query(
-        `create or replace view registry.delegation_v2 as select * from "${schema}".delegation_v2
+] as const)("%s are answered while one of them fails with 500, or is slow and returns 503", async ([, bad, mate]) => {
+  const databaseUrl = await createSampleDatabase();
+  const database = await connectClient(databaseUrl);
+  const schema = await readServedSchema(database);
+  const api = await startTestApi({ databaseUrl, env: FRESH_FOR_A_DAY });
+  const good = [200, await (await api.get(mate)).text()];
+  expect((await api.get(bad)).status).toBe(200);
+  /** Adds a condition for one wallet's rows to the view that the API reads. */
+  const poison = (sql: string) =>
+    database.query(
+      `create or replace view registry.delegation_v2 as select * from "${schema}".delegation_v2
        where case when delegate = '${HOT.toLowerCase()}' then ${sql} else true end`,
-      );
+    );
 
-    await poison("1 / (length(delegate) - 42) = 1");
-    for (let round = 0; round < 5; round++) {
-      const { status, mates } = await askTogether(api, bad, mate);
-      expect(status).toBe(500);
-      expect(mates.map(({ answer }) => answer)).toEqual(new Array(MATES).fill(good));
-    }
-
-    await poison("pg_sleep(30)::text = ''");
-    const { status, ms, mates } = await askTogether(api, bad, mate);
-    expect(status).toBe(503);
+  await poison("1 / (length(delegate) - 42) = 1");
+  for (let round = 0; round < 5; round++) {
+    const { status, mates } = await askTogether(api, bad, mate);
+    expect(status).toBe(500);
     expect(mates.map(({ answer }) => answer)).toEqual(new Array(MATES).fill(good));
-    expect(Math.max(...mates.map((mate) => mate.ms))).toBeLessThan(ms);
-  },
-);
+  }
+
+  await poison("pg_sleep(30)::text = ''");
+  const { status, ms, mates } = await askTogether(api, bad, mate);
+  expect(status).toBe(503);
+  expect(mates.map(({ answer }) => answer)).toEqual(new Array(MATES).fill(good));
+  expect(Math.max(...mates.map((mate) => mate.ms))).toBeLessThan(ms);
+});
 
 const numbers = (count: number) => Array.from({ length: count }, (_, number) => number);
 const answersOf = (questions: readonly number[]) => questions.map((question) => `answer ${question}`);
 
-/** A batch whose statements wait for something, and are noted. */
+/** Creates a batch that records its statements, each of which waits. */
 const createBatch = (wait: (questions: readonly number[]) => Promise<unknown>) => {
   const statements: number[][] = [];
-  const batch = new Batch<number, string>(async (questions) => {
+  const batch = new BatchQueue<number, string>(async (questions) => {
     statements.push([...questions]);
     await wait(questions);
     return answersOf(questions);
@@ -80,7 +77,7 @@ const createBatch = (wait: (questions: readonly number[]) => Promise<unknown>) =
   return { batch, askAll, statements };
 };
 
-/** Something to wait for, until it is opened. */
+/** Creates a promise that open() resolves. */
 const createGate = () => {
   let open = () => {};
   const opened = new Promise<void>((resolve) => {
@@ -89,7 +86,7 @@ const createGate = () => {
   return { open, opened };
 };
 
-test("a question alone is asked at once; those that come together, or while it is asked, share a statement", async () => {
+test("BatchQueue asks a single question at once, and combines questions that arrive together or meanwhile", async () => {
   const gates: (() => void)[] = [];
   const { askAll, statements } = createBatch(() => {
     const { open, opened } = createGate();
@@ -114,7 +111,7 @@ test("a question alone is asked at once; those that come together, or while it i
   await turn();
   expect(statements).toEqual([[0], [1, 2, 3], [4, 5, 6]]);
 
-  // One that is slow holds up none.
+  // A slow statement does not delay the next one.
   const last = askAll([7]);
   await expect.poll(() => statements.at(-1)).toEqual([7]);
   gates.pop()?.();
@@ -123,15 +120,15 @@ test("a question alone is asked at once; those that come together, or while it i
   expect([await second, await third]).toEqual([answersOf([4]), answersOf([5, 6])]);
 });
 
-test("while every statement fails, a batch is not asked again question by question", async () => {
+test("BatchQueue does not retry all questions one by one while every statement fails", async () => {
   const { batch, statements } = createBatch(() => Promise.reject(new Error("no answers today")));
   const outcomes = await Promise.allSettled(numbers(30).map((question) => batch.answer(question)));
   expect(outcomes.every(({ status }) => status === "rejected")).toBe(true);
-  // The first, all others together, and a few of them alone.
+  // The first question, all others together, and a few of them alone.
   expect(statements.length).toBeLessThanOrEqual(6);
 });
 
-test("while every statement is slow, few questions are asked twice", async () => {
+test("BatchQueue asks few questions twice while every statement is slow", async () => {
   const { askAll, statements } = createBatch(() => sleep(400));
   const startedAt = performance.now();
   expect(await askAll(numbers(64))).toEqual(answersOf(numbers(64)));
@@ -139,7 +136,7 @@ test("while every statement is slow, few questions are asked twice", async () =>
   expect(statements.length).toBeLessThan(15);
 });
 
-test("questions that a batch has no room for do not wait for it when it is slow", async () => {
+test("BatchQueue does not delay questions beyond its size when a full batch is slow", async () => {
   const { open, opened } = createGate();
   const { batch, askAll } = createBatch(async (questions) => questions.includes(5) && opened);
   const full = numbers(50).map((question) => batch.answer(question));
@@ -149,7 +146,7 @@ test("questions that a batch has no room for do not wait for it when it is slow"
   expect(await Promise.all(full)).toEqual(answersOf(numbers(50)));
 });
 
-test("several questions that fail slowly in one batch: all others are answered", async () => {
+test("BatchQueue answers all others when several of its questions fail slowly", async () => {
   const { open, opened } = createGate();
   const POISON = -1;
   const { batch, askAll } = createBatch(async (questions) => {
@@ -164,7 +161,7 @@ test("several questions that fail slowly in one batch: all others are answered",
   expect(await Promise.all(poisoned)).toEqual(["refused", "refused"]);
 });
 
-test("a question that has waited over 1.4 s is refused as overloaded", async () => {
+test("BatchQueue refuses a question as overloaded after it has waited over 1.4 s", async () => {
   const { open, opened } = createGate();
   const { batch } = createBatch(() => opened);
   const asking = Promise.allSettled(numbers(300).map((question) => batch.answer(question)));

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { type Api, CHECK, COIN, GONE, HOT, launchSampleApi, OTHER, VAULT } from "../support/api.ts";
 import { sendHttp } from "../support/http.ts";
 
-// How public programs call an API of this shape. Each would notice a difference.
+// Requests as public programs send them to an API of this shape.
 
 let api: Api;
 const agent = new Agent({ keepAlive: true, maxSockets: 1 });
@@ -15,12 +15,12 @@ afterAll(() => {
   return api?.stop();
 });
 
-/** Over one connection, with no headers but these. */
+/** Sends a request over one connection, with only these headers. */
 const send = (path: string, headers: Record<string, string> = {}) => sendHttp(api.port, { path, headers, agent });
 
 const V1_CHECK = `/registry/v1/check/all?delegate=${HOT}&vault=${VAULT}`;
 
-test("a check is exactly four bytes of JSON: a Go client compares the raw body with true", async () => {
+test("a check returns exactly the four bytes true, as a Go client compares the raw body", async () => {
   const { headers, body } = await send(CHECK);
   expect(headers).toMatchObject({ "content-length": "4", "content-type": "application/json" });
   expect(Buffer.from(body)).toEqual(Buffer.from("true"));
@@ -30,8 +30,8 @@ test.for<[habit: string, path: string, headers?: Record<string, string>]>([
   ["a forgotten argument of a format string, in an unused parameter", `${CHECK}&contract=%!s(MISSING)`],
   ["the same before the others", CHECK.replace("?", "?contract=%!s(MISSING)&")],
   ["the same in several", `${CHECK}&contract=%!s(MISSING)&tokenId=%!d(MISSING)&%!s(MISSING)=%!`],
-  ["every parameter it has, the empty ones too", `${CHECK}&contract=&tokenId=&rights=&chainId=1`],
-  ["null and undefined for what it does not have", `${V1_CHECK}&contract=null&tokenId=undefined`],
+  ["every parameter, including empty ones", `${CHECK}&contract=&tokenId=&rights=&chainId=1`],
+  ["null and undefined for missing values", `${V1_CHECK}&contract=null&tokenId=undefined`],
   ["a slash at the end", CHECK.replace("?", "/?")],
   ["an ampersand at the end", `${CHECK}&`],
   ["ampersands at the start", CHECK.replace("?", "?&&")],
@@ -44,7 +44,7 @@ test.for<[habit: string, path: string, headers?: Record<string, string>]>([
   ["Accept: text/html", CHECK, { Accept: "text/html" }],
   ["Accept: text/plain;q=0.1", CHECK, { Accept: "text/plain;q=0.1" }],
   ["an Accept that makes no sense", CHECK, { Accept: "nonsense" }],
-  ["an offer to take it compressed", CHECK, { "Accept-Encoding": "gzip, deflate, br, zstd" }],
+  ["Accept-Encoding", CHECK, { "Accept-Encoding": "gzip, deflate, br, zstd" }],
   ["an ETag that matches everything", CHECK, { "If-None-Match": "*" }],
   ["a date in the future", CHECK, { "If-Modified-Since": new Date(2100, 0).toUTCString() }],
   ["a range", CHECK, { Range: "bytes=0-1" }],
@@ -54,7 +54,7 @@ test.for<[habit: string, path: string, headers?: Record<string, string>]>([
   expect(headers["content-encoding"]).toBeUndefined();
 });
 
-test("the fragment of a list's URL is no part of the question, whatever it looks like", async () => {
+test("a list ignores the fragment of its URL, even if it looks like a parameter", async () => {
   const list = `/registry/v2/${VAULT}`;
   const chainOf = async (path: string) => JSON.parse((await send(path)).body)[0].chainId;
   expect(await chainOf(`${list}?details=true#&chainId=137`)).toBe(1);
@@ -62,14 +62,14 @@ test("the fragment of a list's URL is no part of the question, whatever it looks
   expect((await send(`/registry/v2/${GONE}?`)).body).toBe("[]");
 });
 
-test("a JavaScript client reads exact balances with numbers=string, and a false 0 without a delegation", async () => {
+test("a JavaScript client reads exact balances with numbers=string, and a falsy 0 without a delegation", async () => {
   const read = async (wallet: string, more = "") =>
     JSON.parse((await send(`/registry/v2/check/erc20?delegate=${wallet}&vault=${OTHER}&contract=${COIN}${more}`)).body);
   expect(BigInt(await read(HOT, "&numbers=string"))).toBe(2n ** 200n);
   expect(Boolean(await read(GONE))).toBe(false);
 });
 
-test("a connection is used again and again, also after a refusal", async () => {
+test("a connection is reused, also after a 400", async () => {
   await send(CHECK);
   for (let index = 0; index < 100; index++) {
     const isBad = index % 3 === 0;

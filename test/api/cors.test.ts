@@ -11,17 +11,17 @@ afterAll(() => api?.stop());
 const EXPOSED =
   "x-indexed-block x-indexed-block-timestamp x-finalized-block ratelimit-policy ratelimit retry-after link".split(" ");
 
-/** A list in a header, in lower case: names of headers have no letter case. */
-const listOf = (response: Response, header: string) =>
+/** Reads a list of header names, in lower case. */
+const readNames = (response: Response, header: string) =>
   (response.headers.get(header) ?? "").split(",").map((name) => name.trim().toLowerCase());
 
 const expectReadable = (response: Response) => {
   expect(response.headers.get("access-control-allow-origin")).toBe("*");
-  // With credentials, a browser would not accept any origin.
+  // Browsers reject a wildcard origin with credentials.
   expect(response.headers.get("access-control-allow-credentials")).toBeNull();
 };
 
-describe("any origin may read the answer, and the headers that go with it", () => {
+describe("any origin may read the response and its headers:", () => {
   test.for<[what: string, path: string, status: number, init?: { method?: string; headers?: Record<string, string> }]>([
     ["a check", CHECK, 200],
     ["a v1 check", `/registry/v1/check/all?delegate=${HOT}&vault=${VAULT}`, 200],
@@ -38,14 +38,14 @@ describe("any origin may read the answer, and the headers that go with it", () =
       const response = await api.get(path, { method, headers: { ...headers, Origin: origin } });
       expect(response.status).toBe(status);
       expectReadable(response);
-      expect(listOf(response, "access-control-expose-headers")).toEqual(expect.arrayContaining(EXPOSED));
+      expect(readNames(response, "access-control-expose-headers")).toEqual(expect.arrayContaining(EXPOSED));
     }
     expectReadable(await api.get(path, { method, headers }));
   });
 
-  // The server refuses these before the app sees them: they have no other header worth reading.
+  // The server refuses these before the app: they have no other header to expose.
   test.for<[what: string, request: string, status: number]>([
-    ["what is not HTTP", "GET \\ HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", 400],
+    ["a malformed request", "GET \\ HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", 400],
     ["no host", `GET ${CHECK} HTTP/1.1\r\nConnection: close\r\n\r\n`, 400],
     ["a CONNECT", "CONNECT api.example:443 HTTP/1.1\r\nHost: x\r\n\r\n", 405],
     ["headers that are too large", `GET ${CHECK} HTTP/1.1\r\nHost: x\r\nX: ${"x".repeat(9000)}\r\n\r\n`, 431],
@@ -67,21 +67,21 @@ describe("a preflight", () => {
     });
 
   test.for([CHECK, `/registry/v2/${VAULT}`, `/registry/v1/${VAULT}`, "/registry/v2/check/all", "/nothing/here"])(
-    "grants the key's header and the methods that there are: %s",
+    "allows X-API-KEY and the supported methods: %s",
     async (path) => {
       const response = await preflight(path);
       expect([response.status, await response.text()]).toEqual([204, ""]);
       expectReadable(response);
-      expect(listOf(response, "access-control-allow-methods")).toEqual(["get", "head", "options"]);
-      expect(listOf(response, "access-control-allow-headers")).toContain("x-api-key");
+      expect(readNames(response, "access-control-allow-methods")).toEqual(["get", "head", "options"]);
+      expect(readNames(response, "access-control-allow-headers")).toContain("x-api-key");
       expect(Number(response.headers.get("access-control-max-age"))).toBeGreaterThan(0);
     },
   );
 
-  test("grants no other method or header", async () => {
+  test("allows no other method or header", async () => {
     const response = await preflight(CHECK, "DELETE", "authorization, x-other");
-    expect(listOf(response, "access-control-allow-methods")).toEqual(["get", "head", "options"]);
-    expect(listOf(response, "access-control-allow-headers")).toEqual(["x-api-key"]);
+    expect(readNames(response, "access-control-allow-methods")).toEqual(["get", "head", "options"]);
+    expect(readNames(response, "access-control-allow-headers")).toEqual(["x-api-key"]);
   });
 
   test("is not refused for an unknown key", async () => {

@@ -1,21 +1,22 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { examples, ROOT, useExamples } from "../support/examples.ts";
+import { examples, useExamples } from "../support/examples.ts";
 import type { Description } from "../support/openapi.ts";
-import { describeWith } from "../support/programs.ts";
+import { describeWithPrograms } from "../support/programs.ts";
+import { ROOT } from "../support/root.ts";
 
-// Other languages, and clients that meet errors: test/slow/examples.test.ts.
+// Other languages and error handling: test/slow/examples.test.ts.
 
 const { host, runLine, expectDocumented } = useExamples();
 
 for (const { language, program, blocks } of examples.filter(({ language }) => ["sh", "ts"].includes(language))) {
-  describeWith([program], `docs/api.md, ${language}`, () => {
+  describeWithPrograms([program], `docs/api.md, ${language}`, () => {
     test.for(blocks)("prints the documented output: %s", ([, block]) => expectDocumented(block));
   });
 }
 
-describeWith(["curl"], "README.md", () => {
+describeWithPrograms(["curl"], "README.md", () => {
   test("has curl lines that work", async () => {
     const lines = readFileSync(join(ROOT, "README.md"), "utf8").match(/^curl .*$/gm) ?? [];
     expect(lines).not.toEqual([]);
@@ -26,7 +27,7 @@ describeWith(["curl"], "README.md", () => {
   });
 });
 
-test("in /openapi.json, the examples of the parameters give the examples of the responses", async () => {
+test("/openapi.json has parameter examples that return its response examples", async () => {
   const { paths } = (await fetch(`http://${host()}/openapi.json`).then((response) => response.json())) as Description;
   for (const [path, { get }] of Object.entries(paths)) {
     const { parameters = [], responses } = get;

@@ -15,15 +15,15 @@ import {
   NFT,
   OTHER,
   SAFE,
-  startApi,
+  startTestApi,
   VAULT,
 } from "../support/api.ts";
-import type { Explained, ExplorerNetwork, HistoryPage, ListPage } from "../support/explorer.ts";
+import type { Explained, ExplorerNetwork, HistoryPageJson, ListPageJson } from "../support/explorer.ts";
 import { readAllPages } from "../support/explorer.ts";
-import { servedSchema } from "../support/index-copy.ts";
-import { connect, until } from "../support/setup.ts";
+import { readServedSchema } from "../support/index-copy.ts";
+import { connectClient, waitUntil } from "../support/setup.ts";
 
-// Over the sandbox's samples: sandbox/samples.ts says who delegated what to whom.
+// Over the sandbox's samples: local/samples.ts lists their delegations.
 
 const STRANGER = `0x${"12".repeat(20)}`;
 const MAX = String(maxUint256);
@@ -55,7 +55,7 @@ const NO_TOKEN = { tokenStandard: null, tokenId: null, rights: null, rightsText:
 
 describe("/explorer/delegations", () => {
   const list = (wallet: string, direction: "in" | "out", more = "") =>
-    ask<ListPage>(`/explorer/delegations/${wallet}?direction=${direction}${more}`);
+    ask<ListPageJson>(`/explorer/delegations/${wallet}?direction=${direction}${more}`);
 
   test("lists both registries in one direction, newest first, with every field", async () => {
     const { delegations, ...page } = await list(VAULT.toLowerCase(), "out");
@@ -82,18 +82,18 @@ describe("/explorer/delegations", () => {
     expect(delegations[3]).toEqual({ ...erc1155, ...airdrop, from: VAULT, to: GUEST, contract: NFT, since: PLACE });
     const all = { registry: "v1", type: "ALL", ...NO_TOKEN, contract: null };
     expect(delegations[2]).toEqual({ ...all, from: VAULT, to: HOT, since: PLACE });
-    // The amount that it was given last, since when it was first given one.
+    // The latest amount, and the time of the first one.
     expect(delegations[4]).toMatchObject({ tokenStandard: "ERC20", contract: COIN, tokenId: null, amount: "250000" });
     expect(delegations[4]?.since.blockNumber).toBeLessThan(delegations[3]?.since.blockNumber ?? 0);
   });
 
-  test("lists a delegation to itself as incoming only", async () => {
-    const own = (page: ListPage) => page.delegations.filter(({ from, to }) => from === to).length;
+  test("lists a wallet's delegation to itself as incoming only", async () => {
+    const own = (page: ListPageJson) => page.delegations.filter(({ from, to }) => from === to).length;
     expect(own(await list(OTHER, "in"))).toBe(1);
     expect(own(await list(OTHER, "out"))).toBe(0);
   });
 
-  test("writes token ids exactly, and nothing for a wallet without delegations", async () => {
+  test("returns exact token ids, and an empty list for a wallet without delegations", async () => {
     const { delegations } = await list(OTHER, "out");
     expect(delegations.map(({ tokenId }) => tokenId)).toContain(MAX);
     expect(await list(STRANGER, "in")).toMatchObject({ delegations: [], next: null });
@@ -104,7 +104,7 @@ describe("/explorer/delegations", () => {
       for (const direction of ["in", "out"] as const) {
         const whole = await list(wallet, direction, "&chainId=137");
         const path = `/explorer/delegations/${wallet}?direction=${direction}&chainId=137&limit=${limit}`;
-        const pages = await readAllPages<ListPage>(ask, path);
+        const pages = await readAllPages<ListPageJson>(ask, path);
         expect(pages.flatMap(({ delegations }) => delegations)).toEqual(whole.delegations);
         for (const { delegations } of pages) expect(delegations.length).toBeLessThanOrEqual(limit);
       }
@@ -113,11 +113,11 @@ describe("/explorer/delegations", () => {
 });
 
 describe("/explorer/history", () => {
-  const history = (wallet: string, more = "") => ask<HistoryPage>(`/explorer/history/${wallet}?limit=50${more}`);
-  const story = ({ changes }: HistoryPage) =>
+  const history = (wallet: string, more = "") => ask<HistoryPageJson>(`/explorer/history/${wallet}?limit=50${more}`);
+  const story = ({ changes }: HistoryPageJson) =>
     changes.map(({ kind, direction, registry, event }) => [kind, direction, registry, event].join(" "));
 
-  test("lists what was made, changed and revoked, newest first", async () => {
+  test("lists made, changed and revoked delegations, newest first", async () => {
     expect(story(await history(GONE))).toEqual([
       "revoked in v1 RevokeDelegate",
       "made in v1 DelegateForAll",
@@ -141,14 +141,14 @@ describe("/explorer/history", () => {
     expect(changes.at(-1)).toEqual({ ...change, ...token, from: VAULT, to: GUEST, contract: NFT, ...PLACE });
   });
 
-  test("names the revoked delegate to both wallets where a v1 event does not name it", async () => {
+  test("names the revoked delegate to both wallets when the v1 event does not", async () => {
     const ofSafe = (await history(SAFE)).changes.filter(({ kind }) => kind === "revoked");
     expect(ofSafe.map(({ to, direction }) => [to, direction])).toContainEqual([GONE, "out"]);
     const ofGone = (await history(GONE)).changes[0];
     expect(ofGone).toMatchObject({ kind: "revoked", from: SAFE, to: GONE, direction: "in" });
   });
 
-  test("lists a revocation of all as one change for each delegation that it ended", async () => {
+  test("lists a revocation of all as one change per revoked delegation", async () => {
     const ended = (await history(OTHER)).changes.filter(({ event }) => event === "RevokeAllDelegates");
     expect(ended.map(({ kind, type, to }) => [kind, type, to])).toEqual([
       ["revoked", "TOKEN", HOT],
@@ -157,7 +157,7 @@ describe("/explorer/history", () => {
     expect(new Set(ended.map(({ transactionHash }) => transactionHash)).size).toBe(1);
   });
 
-  test("lists a delegation to itself once", async () => {
+  test("lists a wallet's delegation to itself once", async () => {
     const own = (await history(OTHER)).changes.filter(({ from, to }) => from === to);
     expect(own).toMatchObject([{ kind: "made", direction: "in" }]);
   });
@@ -165,7 +165,7 @@ describe("/explorer/history", () => {
   test.for([1, 2, 3, 7])("with limit=%i comes in pages that make up the whole", async (limit) => {
     for (const wallet of [VAULT, OTHER, HOT, GONE, SAFE, STRANGER]) {
       const whole = await history(wallet, "&chainId=137");
-      const pages = await readAllPages<HistoryPage>(ask, `/explorer/history/${wallet}?chainId=137&limit=${limit}`);
+      const pages = await readAllPages<HistoryPageJson>(ask, `/explorer/history/${wallet}?chainId=137&limit=${limit}`);
       expect(pages.flatMap(({ changes }) => changes)).toEqual(whole.changes);
       expect(new Set(whole.changes.map(({ id }) => id)).size).toBe(whole.changes.length);
     }
@@ -175,7 +175,7 @@ describe("/explorer/history", () => {
 describe("/explorer/explain", () => {
   const explain = (parameters: Record<string, string>) => ask<Explained>(`/explorer/explain?${query(parameters)}`);
 
-  test("gives the check's own answer, and every delegation that grants it by itself", async () => {
+  test("returns the check's answer, and every delegation that grants it on its own", async () => {
     const found = await explain({ registry: "v2", type: "erc1155", from: VAULT, to: HOT, contract: NFT, tokenId: "7" });
     expect(found).toMatchObject({ chainId: 1, registry: "v2", type: "erc1155", answer: MAX });
     expect(found.grants).toMatchObject([{ type: "ALL", from: VAULT, to: HOT, gives: MAX, since: PLACE }]);
@@ -187,13 +187,13 @@ describe("/explorer/explain", () => {
       { type: "ALL", rightsText: "airdrop", gives: null },
       { type: "CONTRACT", rights: null, gives: null },
     ]);
-    // Without rights, the one that is limited to some does not count.
+    // Without rights, a delegation with limited rights does not count.
     const { rights: _, ...withoutRights } = asked;
     expect((await explain({ ...withoutRights, type: "contract" })).grants).toMatchObject([{ type: "CONTRACT" }]);
     expect(await explain({ ...withoutRights, type: "all" })).toMatchObject({ answer: false, grants: [] });
   });
 
-  test("gives the balance that each grant gives", async () => {
+  test("returns the balance of each grant", async () => {
     const asked = { registry: "v2", type: "erc20", vault: VAULT, delegate: GUEST, contract: COIN };
     expect(await explain(asked)).toMatchObject({
       answer: "250000",
@@ -224,7 +224,7 @@ describe("/explorer/networks", () => {
   const networksOf = async (asked: Api) =>
     ((await (await asked.get("/explorer/networks")).json()) as { networks: ExplorerNetwork[] }).networks;
 
-  test("lists every network with a registry, its block explorer and how fresh it is", async () => {
+  test("lists every network with a registry, its block explorer and its freshness", async () => {
     const networks = await networksOf(api);
     expect(networks.length).toBe(57);
     expect(networks.map(({ testnet }) => testnet)).toEqual(networks.map(({ testnet }) => testnet).toSorted());
@@ -250,21 +250,21 @@ describe("/explorer/networks", () => {
     }
   });
 
-  test("says that a network is behind when its newest block is too old", async () => {
-    const strict = await startApi({ databaseUrl, env: { MAX_INDEX_LAG_SECONDS: "1" } });
+  test("reports a network as behind when its newest block is too old", async () => {
+    const strict = await startTestApi({ databaseUrl, env: { MAX_INDEX_LAG_SECONDS: "1" } });
     const isBehind = (network?: ExplorerNetwork) => network?.state === "behind";
-    const ethereum = await until("it is behind", async () => (await networksOf(strict))[0], 60, isBehind);
+    const ethereum = await waitUntil("Ethereum is behind", async () => (await networksOf(strict))[0], 60, isBehind);
     expect(ethereum?.reason).toMatch(/is indexed up to block/);
   });
 
-  test("gives the progress of a network that is being indexed, and refuses to answer for it", async () => {
+  test("reports the progress of a network that is being indexed, whose history returns 503", async () => {
     const url = await createSampleDatabase();
-    const database = await connect(url);
+    const database = await connectClient(url);
     await database.query("update indexer.shard set caught_up = false");
     await database.query(
       "update indexer.chain set start_number = 1000, reached_number = 1750, newest_number = 2000 where chain_id = 1",
     );
-    const started = await startApi({ databaseUrl: url });
+    const started = await startTestApi({ databaseUrl: url });
     const [ethereum] = await networksOf(started);
     expect(ethereum).toMatchObject({
       state: "indexing",
@@ -275,15 +275,15 @@ describe("/explorer/networks", () => {
     expect(refused.status).toBe(503);
     expect(((await refused.json()) as { type: string }).type).toBe("/docs#problem-not-indexed");
 
-    // An indexer of an older version has no such column.
+    // An indexer of an older version lacks this column.
     await database.query("drop schema analytics cascade");
     await database.query("alter table indexer.chain drop column start_number");
     const readStartBlock = async () => (await networksOf(started))[0]?.progress?.startBlock;
-    await until("it starts at 0", readStartBlock, 60, (block) => block === 0);
+    await waitUntil("the start block is 0", readStartBlock, 60, (block) => block === 0);
   });
 });
 
-describe("every answer of the explorer", () => {
+describe("every response of the explorer", () => {
   const PATHS = [
     `/explorer/history/${VAULT}`,
     `/explorer/history/${STRANGER}`,
@@ -291,9 +291,9 @@ describe("every answer of the explorer", () => {
     `/explorer/explain?${query({ registry: "v1", type: "all", from: VAULT, to: HOT })}`,
   ];
 
-  test.for(PATHS)("says at which block it is true: %s", async (path) => {
+  test.for(PATHS)("names its block: %s", async (path) => {
     const response = await api.get(path);
-    const { block } = (await response.json()) as ListPage;
+    const { block } = (await response.json()) as ListPageJson;
     expect(response.headers.get("Content-Type")).toBe("application/json");
     expect(response.headers.get("Cache-Control")).toBe("no-store");
     expect(response.headers.get("X-Indexed-Block")).toBe(String(block.number));
@@ -301,8 +301,8 @@ describe("every answer of the explorer", () => {
     expect(response.headers.get("X-Finalized-Block")).toBe(String(block.finalized));
   });
 
-  test("counts against the rate limit, except /explorer/networks, which asks no database", async () => {
-    const limited = await startApi({ databaseUrl, env: { ...FRESH_FOR_A_DAY, RATE_LIMIT_REQUESTS: "6" } });
+  test("counts against the rate limit, except /explorer/networks, which needs no database", async () => {
+    const limited = await startTestApi({ databaseUrl, env: { ...FRESH_FOR_A_DAY, RATE_LIMIT_REQUESTS: "6" } });
     for (const path of [...PATHS, `/registry/v2/${VAULT}`, "/explorer/nothing"]) await limited.get(path);
     for (const path of PATHS) {
       const response = await limited.get(path);
@@ -318,8 +318,8 @@ describe("every answer of the explorer", () => {
   });
 });
 
-test("400: every bad parameter is named at once", async () => {
-  const cursor = (await ask<HistoryPage>(`/explorer/history/${VAULT}?limit=1`)).next;
+test("the explorer returns 400 with every bad parameter", async () => {
+  const cursor = (await ask<HistoryPageJson>(`/explorer/history/${VAULT}?limit=1`)).next;
   const wallets = { from: VAULT, to: HOT };
   const cases: [path: string, ...parameters: string[]][] = [
     ["/explorer/history/0x12", "wallet"],
@@ -349,19 +349,19 @@ test("400: every bad parameter is named at once", async () => {
   }
 });
 
-test("an index of an older version without was_active: 503 for history alone", async () => {
+test("/explorer/history returns 503 for an older index without was_active", async () => {
   const url = await createSampleDatabase();
-  const database = await connect(url);
+  const database = await connectClient(url);
   const { rows } = await database.query(
     `select string_agg(attname, ', ') as columns from pg_attribute
      where attrelid = 'registry.delegation_change'::regclass and attnum > 0 and attname <> 'was_active'`,
   );
-  const schema = await servedSchema(database);
+  const schema = await readServedSchema(database);
   await database.query("drop view registry.delegation_change cascade");
   await database.query(
     `create view registry.delegation_change as select ${rows[0].columns} from ${schema}.delegation_change`,
   );
-  const older = await startApi({ databaseUrl: url, env: FRESH_FOR_A_DAY });
+  const older = await startTestApi({ databaseUrl: url, env: FRESH_FOR_A_DAY });
   const refused = await older.get(`/explorer/history/${VAULT}`);
   expect([refused.status, await refused.json()]).toMatchObject([503, { type: "/docs#problem-not-indexed" }]);
   expect((await older.get(`/explorer/delegations/${VAULT}?direction=in`)).status).toBe(200);

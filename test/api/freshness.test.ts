@@ -1,17 +1,17 @@
 import { pino } from "pino";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { Database } from "../../api/database.ts";
-import { blocksStatement } from "../../api/queries/read-shards.ts";
+import { Database } from "../../api/database/database.ts";
+import { blocksStatement } from "../../api/shards/read-shards.ts";
 import { type Api, CHECK, FRESH_FOR_A_DAY, FRIEND, GUEST, HOT, launchApi, VAULT } from "../support/api.ts";
-import { servedSchema } from "../support/index-copy.ts";
+import { readServedSchema } from "../support/index-copy.ts";
 import { createPopularDatabase } from "../support/million.ts";
-import { connect, until } from "../support/setup.ts";
+import { connectClient, waitUntil } from "../support/setup.ts";
 
-// An answer and its block come from one statement: an index that moves on while it is asked never mixes two blocks.
+// An answer and its block come from one statement, so that an index that advances meanwhile never mixes two blocks.
 
 const VIEWS = ["delegation_v2", "indexed_block"];
 const GATE = 1;
-/** Looks at the shards. */
+/** The statement that refreshes the shards. */
 const LOOK = blocksStatement(new Database("", pino({ enabled: false })), "registry").text;
 
 let popular: Awaited<ReturnType<typeof createPopularDatabase>>;
@@ -19,9 +19,9 @@ let schema: string;
 let definitions: string[];
 let api: Api;
 beforeAll(async () => {
-  // More than are sent at once.
+  // Enough for a streamed list.
   popular = await createPopularDatabase(1_100);
-  schema = await servedSchema(popular.client);
+  schema = await readServedSchema(popular.client);
   const { rows } = await popular.client.query(
     "select rtrim(pg_get_viewdef(('registry.' || view)::regclass), ';') as text from unnest($1::text[]) view",
     [VIEWS],
@@ -34,8 +34,8 @@ afterAll(async () => {
   await popular?.client.end();
 });
 
-/** Statements that match and read one of the API's views wait while the gate is locked. They have their snapshot by then. */
-const gate = async (statements: string) => {
+/** Makes matching statements over the API's views wait while the gate is locked, after they have their snapshot. */
+const installGate = async (statements: string) => {
   const wait = `case when current_query() ~ '${statements}' then pg_advisory_xact_lock_shared(${GATE})::text end`;
   for (const [index, view] of VIEWS.entries()) {
     await popular.client.query(
@@ -45,7 +45,7 @@ const gate = async (statements: string) => {
   }
 };
 
-/** The statements that wait at the gate, but for the one that looks at the shards every two seconds. */
+/** Reads the statements that wait at the gate, except the refresh of the shards every two seconds. */
 const readWaiting = async () => {
   const { rows } = await popular.client.query(
     `select query from pg_stat_activity
@@ -62,30 +62,30 @@ const ask = async (path: string) => {
 };
 
 const ANY = ".";
-/** The page that a long list starts with, and not the cursor that it is sent from. */
+/** Matches the first page of a long list, not its cursor. */
 const FIRST_PAGE = "^\\(select";
 
-// Where Postgres gets no processor for a second, what waits is refused with a 503.
+// If Postgres gets no CPU for a second, waiting requests get a 503.
 test.for<[what: string, path: () => string, delegate: () => string, statements: string]>([
   ["a check", () => CHECK, () => HOT, ANY],
   ["a short list", () => `/registry/v2/${GUEST}`, () => GUEST, ANY],
   ["a page of a list", () => `/registry/v2/${VAULT}?limit=2`, () => FRIEND, ANY],
   ["a long list", () => `/registry/v2/${popular.popular}`, () => popular.popular, FIRST_PAGE],
 ])(
-  "%s is true at its X-Indexed-Block while the index moves on",
+  "%s is right at its X-Indexed-Block while the index advances",
   { retry: 2 },
   async ([, pathOf, delegateOf, gated]) => {
     const [path, delegate] = [pathOf(), delegateOf().toLowerCase()];
-    const writer = await connect(popular.databaseUrl);
+    const writer = await connectClient(popular.databaseUrl);
     await writer.query("set session_replication_role = replica");
-    await gate(gated);
+    await installGate(gated);
     const before = await ask(path);
     expect(before.status).toBe(200);
 
     await writer.query("select pg_advisory_lock($1)", [GATE]);
     const asking = ask(path);
-    await until("a statement waits", readWaiting, 10, ({ length }) => length > 0);
-    // The next block revokes the oldest delegation to the wallet; or makes it again.
+    await waitUntil("a statement waits", readWaiting, 10, ({ length }) => length > 0);
+    // The next block revokes the oldest delegation to the wallet, or makes it again.
     await writer.query("begin");
     const oldest = `select ctid from ${schema}.delegation_v2 where delegate = $1 and chain_id in (1, -1) order by block_number limit 1`;
     await writer.query(`update ${schema}.delegation_v2 set chain_id = -chain_id where ctid = (${oldest})`, [delegate]);

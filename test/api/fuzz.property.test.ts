@@ -15,7 +15,7 @@ import {
   OTHER,
   VAULT,
 } from "../support/api.ts";
-import { type Answer, sendBytes, sendHttp } from "../support/http.ts";
+import { type HttpAnswer, sendBytes, sendHttp } from "../support/http.ts";
 import { PROPERTY_RUNS } from "../support/random.ts";
 
 const BATCH_SIZE = 50;
@@ -25,7 +25,7 @@ const DEADLINE_MS = 5_000;
 let api: Api;
 const agent = new Agent({ keepAlive: true, maxSockets: CONNECTIONS });
 beforeAll(async () => {
-  // It warns of every request that fails on its side.
+  // The API logs a warning for every failure on its side.
   api = await launchSampleApi({ LOG_LEVEL: "warn" });
 });
 afterAll(() => {
@@ -38,7 +38,7 @@ afterAll(() => {
 type Kind = "boolean" | "balance" | "list";
 type Pair = { name: string; value: string };
 type Operation = { path: string; kind: Kind; required: string[]; optional: string[] };
-/** A request with a `kind` is a good question: it must get an answer of that kind. Any other may be refused. */
+/** A request with a `kind` is valid, and must get an answer of that kind. Any other may be refused. */
 type Request = { method: string; path: string; headers: Record<string, string>; kind?: Kind };
 
 const operation = (path: string, required: string, optional: string, kind: Kind = "boolean"): Operation => ({
@@ -59,7 +59,7 @@ const CHECKS = [
   operation("v2/check/erc20", "delegate vault contract", "chainId rights numbers", "balance"),
 ];
 
-/** One of several, each with how often. */
+/** Picks one of several arbitraries by weight. */
 const weighted = <T>(...choices: [weight: number, arbitrary: fc.Arbitrary<T>][]) =>
   fc.oneof(...choices.map(([weight, arbitrary]) => ({ weight, arbitrary })));
 const words = (text: string) => fc.constantFrom(...text.split(" "));
@@ -77,7 +77,7 @@ const address = fc
   .map(([text, how]) => [text, text.toLowerCase(), text.toUpperCase()][how] ?? text);
 const uint256 = fc.oneof(fc.constantFrom(0n, 7n, 8520n, 2n ** 256n - 1n), fc.bigInt(0n, 2n ** 256n - 1n));
 
-/** The good values of each parameter that is no address. */
+/** Good values of each parameter that is not an address. */
 const GOOD: Record<string, fc.Arbitrary<string>> = {
   tokenId: fc.tuple(uint256, fc.boolean()).map(([id, isHex]) => (isHex ? `0x${id.toString(16)}` : `${id}`)),
   rights: fc.oneof(
@@ -96,7 +96,7 @@ const percentEncode = (text: string) =>
 const encoded = (text: fc.Arbitrary<string>) =>
   fc.tuple(text, fc.nat(2)).map(([text, how]) => (how === 0 ? percentEncode(text) : encodeURIComponent(text)));
 
-/** Values as they go over the wire. */
+/** Encoded values, as sent. */
 const smallGarbage = fc.oneof(
   words(" % %% %a %zz %00 %0d%0a %ff %c0%80 %ed%a0%80 %u0061 %!s(MISSING)"),
   words("__proto__ constructor toString hasOwnProperty [] null undefined NaN true"),
@@ -138,13 +138,13 @@ const question = weighted([3, fc.constantFrom(...CHECKS)], [1, list]).chain(({ p
     }),
 );
 
-// The client refuses to send other letters.
+// Node's client refuses other characters.
 const headerValue = fc.oneof(
   fc.string({ maxLength: 60 }),
   fc.string({ unit: latin1, maxLength: 60 }).map((text) => text.replaceAll(/[^\x20-\x7e\x80-\xff]/g, "?")),
   words("* null close 0 -1 application/json gzip bytes=0-0 undefined 127.0.0.1"),
 );
-/** Headers that change no answer. The client writes the body's length itself. */
+/** Headers that change no answer. The client sets Content-Length itself. */
 const harmlessHeaders = fc.dictionary(
   words(
     "Accept Accept-Encoding Accept-Language Authorization Cache-Control Cookie Forwarded Origin Content-Type " +
@@ -166,7 +166,7 @@ const oddHeaders = fc
   )
   .map(([harmless, odd, flood]) => ({ ...harmless, ...odd, ...flood }));
 
-/** Without HEAD, which wants no body: the answer to an unreadable request has one, since its method is unknown. */
+/** Without HEAD: a response to a malformed request has a body, since its method is unknown. */
 const method = weighted(
   [12, fc.constant("GET")],
   [1, fc.constant("OPTIONS")],
@@ -178,7 +178,7 @@ const goodRequest: fc.Arbitrary<Request> = fc
   .record({ question, method: words("GET GET GET GET HEAD"), headers: harmlessHeaders })
   .map(({ question: { path, pairs, kind }, ...rest }) => ({ ...rest, path: write(path, pairs), kind }));
 
-/** A good question in which some values are garbage, some pairs are missing, and some are there again. */
+/** A good question with some values replaced by garbage, and some pairs missing or repeated. */
 const spoiledRequest: fc.Arbitrary<Request> = fc
   .record({
     question,
@@ -220,7 +220,7 @@ const strayRequest: fc.Arbitrary<Request> = fc
     path: write(`${start}${segments.join("/")}`, query) || "/",
   }));
 
-/** A page of a list, from a cursor that may or may not be one. */
+/** A page of a list, from a valid or an invalid cursor. */
 const pagedRequest: fc.Arbitrary<Request> = fc
   .record({
     version: words("v1 v2"),
@@ -237,7 +237,7 @@ const pagedRequest: fc.Arbitrary<Request> = fc
     return { method: "GET", path: `/registry/${version}/${wallet}?limit=${limit}&cursor=${cursor}`, headers: {} };
   });
 
-/** Bytes that a client would not send. A line break would make it two requests. */
+/** Bytes that no client sends, without line breaks, which would make two requests. */
 const rawRequest: fc.Arbitrary<Request> = fc
   .tuple(
     words(`/ /registry/v2/ /registry/v2/${VAULT}?x= /registry/v2/check/all?to=${HOT}&from=`),
@@ -255,10 +255,10 @@ const anyRequest = weighted(
 
 // Answers.
 
-/** Letters that Node's client refuses to put into a URL. */
+/** Characters that Node's client refuses in a URL. */
 const UNSENDABLE = /[^\x21-\xff]/;
 
-const send = ({ method, path, headers }: Request): Promise<Answer> => {
+const send = ({ method, path, headers }: Request): Promise<HttpAnswer> => {
   const signal = AbortSignal.timeout(DEADLINE_MS);
   if (!UNSENDABLE.test(path)) return sendHttp(api.port, { method, path, headers, agent, signal });
   const lines = Object.entries({ Host: "api.example", ...headers, Connection: "close" });
@@ -274,12 +274,12 @@ const BODIES: Record<Kind, RegExp> = {
 const REFUSALS = [400, 401, 404, 405, 414, 431];
 const FRESHNESS = ["x-indexed-block", "x-indexed-block-timestamp", "x-finalized-block"];
 
-/** Says what is wrong with an answer; null if nothing is. */
-const complain = ({ method, kind }: Request, { status, headers, body }: Answer): string | null => {
+/** Describes the fault of a response; null if it has none. */
+const findFault = ({ method, kind }: Request, { status, headers, body }: HttpAnswer): string | null => {
   if (headers["access-control-allow-origin"] !== "*") return "not every origin may read it";
   if (method === "OPTIONS" && status === 204) return body === "" ? null : "it has a body";
   if (status === 200) {
-    // A path of slashes and dots leads to the page at the root.
+    // A path of slashes and dots returns the root page.
     if (headers["content-type"] === "text/html; charset=utf-8") {
       return headers["content-security-policy"] ? null : "the page has no policy";
     }
@@ -288,26 +288,26 @@ const complain = ({ method, kind }: Request, { status, headers, body }: Answer):
     if (method === "HEAD") return body === "" ? null : "it has a body";
     const kinds: Kind[] = kind ? [kind] : ["boolean", "balance", "list"];
     if (!kinds.some((kind) => BODIES[kind].test(body))) return "its body is none of the documented ones";
-    return Array.isArray(JSON.parse(body)) === body.startsWith("[") ? null : "its list is none";
+    return Array.isArray(JSON.parse(body)) === body.startsWith("[") ? null : "its list is no list";
   }
   if (kind) return "a good question is not answered";
-  // A page that the client says it has.
+  // A page that the client has in its cache.
   if (status === 304 && body === "" && headers.etag) return null;
   if (!REFUSALS.includes(status)) return "its status is not documented";
   if (headers["content-type"] !== "application/problem+json") return "it is not a problem document";
-  if (status === 405 && headers.allow !== "GET, HEAD, OPTIONS") return "it does not say what is allowed";
+  if (status === 405 && headers.allow !== "GET, HEAD, OPTIONS") return "it does not list the allowed methods";
   const { type, title, detail, errors, ...rest } = JSON.parse(body);
   if (![type, title, detail].every((text) => typeof text === "string" && text !== "")) return "it does not say why";
   if (rest.status !== status) return "its body has another status";
   const isNamed = type === "/docs#problem-bad-parameter";
-  return isNamed === (Array.isArray(errors) && errors.length > 0) ? null : "it does not name what is bad";
+  return isNamed === (Array.isArray(errors) && errors.length > 0) ? null : "it does not list the bad parameters";
 };
 
-test(`${PROPERTY_RUNS} random requests get a documented answer or a problem document, within 5 s each`, async () => {
+test(`${PROPERTY_RUNS} random requests return a documented answer or a problem document within 5 s each`, async () => {
   const counts: Record<number, number> = {};
   const ask = async (asked: Request) => {
     const answer = await send(asked).catch((error: Error) => error);
-    const complaint = answer instanceof Error ? `no answer: ${answer.message}` : complain(asked, answer);
+    const complaint = answer instanceof Error ? `no answer: ${answer.message}` : findFault(asked, answer);
     if (complaint !== null || answer instanceof Error) {
       const shown = [asked, answer].map((value) => JSON.stringify(value).slice(0, 2000));
       throw new Error(`${complaint}\n  asked: ${shown[0]}\n  answer: ${shown[1]}`);
@@ -318,7 +318,7 @@ test(`${PROPERTY_RUNS} random requests get a documented answer or a problem docu
   const property = fc.asyncProperty(batches, async (batch) => {
     await Promise.all(batch.map(ask));
   });
-  // The complaint names the request: there is nothing to shrink.
+  // The error shows the request, so that shrinking is not needed.
   const options = { numRuns: PROPERTY_RUNS / BATCH_SIZE, endOnFailure: true };
   const { failed, seed, errorInstance } = await fc.check(property, options);
   if (failed) throw new Error(`The seed is ${seed}.`, { cause: errorInstance });
@@ -326,7 +326,9 @@ test(`${PROPERTY_RUNS} random requests get a documented answer or a problem docu
   const total = Object.values(counts).reduce((sum, count) => sum + count, 0);
   expect(total).toBe(PROPERTY_RUNS);
   expect(counts[200], "questions that can be answered").toBeGreaterThan(total / 10);
-  expect(Object.keys(counts).map(Number), "every refusal is among them").toEqual([200, 204, ...REFUSALS]);
+  expect(Object.keys(counts).map(Number), "every refusal is among them").toEqual(
+    expect.arrayContaining([200, 204, ...REFUSALS]),
+  );
 
   expect(await (await api.get(CHECK)).text()).toBe("true");
   expect(api.output(), "the log has no warning").toBe("");

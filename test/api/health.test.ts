@@ -1,26 +1,37 @@
 import { readFileSync } from "node:fs";
+import { Agent } from "node:http";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
-import { type Api, launchSampleApi } from "../support/api.ts";
-import { until } from "../support/setup.ts";
+import {
+  type Api,
+  CHECK,
+  createSampleDatabase,
+  FRESH_FOR_A_DAY,
+  launchSampleApi,
+  startTestApi,
+} from "../support/api.ts";
+import { createDatabaseRelay } from "../support/database-relay.ts";
+import { sendHttp } from "../support/http.ts";
+import { waitUntil } from "../support/setup.ts";
+import { forwardAll, startTcpRelay } from "../support/tcp-relay.ts";
 
 let api: Api;
 beforeAll(async () => {
-  api = await launchSampleApi({ LOG_LEVEL: "debug" });
+  api = await launchSampleApi({ LOG_LEVEL: "debug", TRUST_PROXY: "127.0.0.1" });
 });
 afterAll(() => api?.stop());
 
-test("/health is ok while the process runs", async () => {
+test("/health returns ok while the process runs", async () => {
   const response = await api.get("/health");
   expect([response.status, await response.json()]).toEqual([200, { status: "ok" }]);
 });
 
-test("/ready is ready when every chain can be answered for", async () => {
+test("/ready returns ready when every chain has answers", async () => {
   const response = await api.get("/ready");
   expect([response.status, await response.json()]).toEqual([200, { status: "ready" }]);
 });
 
-test("/status gives the state of every chain, and the version", async () => {
+test("/status returns the state of every chain and the version", async () => {
   const { version } = JSON.parse(readFileSync(join(import.meta.dirname, "../../package.json"), "utf8"));
   const chain = (chainId: number, name: string) => ({
     chainId,
@@ -56,7 +67,7 @@ test("/status gives the state of every chain, and the version", async () => {
   expect(ethereum?.finalizedBlock).toBeLessThanOrEqual(ethereum?.indexedBlock ?? Number.NaN);
 });
 
-test("/status and the OpenAPI document give the version of the image", async () => {
+test("/status and /openapi.json return the version of the image", async () => {
   const image = { BUILD_VERSION: "1.2.3", BUILD_COMMIT: "0123abc", BUILD_TIME: "2026-01-02T03:04:05Z" };
   const built = await launchSampleApi(image);
   onTestFinished(() => built.stop());
@@ -69,11 +80,11 @@ test("/status and the OpenAPI document give the version of the image", async () 
   expect(info.version).toBe("1.2.3");
 });
 
-test("the log has a line of JSON for each request, with its id and without wallets", async () => {
+test("the log has a JSON line per request, with its id and without wallets", async () => {
   const wallet = `0x${"ab".repeat(20)}`;
   await api.get(`/registry/v2/${wallet}`, { headers: { "X-Request-Id": "look-for-me" } });
   await api.get(`/nowhere/${wallet}`);
-  await until("both are logged", api.output, 60, (output) => /look-for-me.*"unknown"/s.test(output));
+  await waitUntil("both are logged", api.output, 60, (output) => /look-for-me.*"unknown"/s.test(output));
   const lines = api
     .output()
     .trim()
@@ -87,4 +98,78 @@ test("the log has a line of JSON for each request, with its id and without walle
     ms: expect.any(Number),
   });
   expect(api.output()).not.toContain(wallet);
+});
+
+/** The message with which a client of Postgres ends each statement. */
+const SYNC = Buffer.from("S\0\0\0\x04");
+
+/** Creates a second address of a database, and counts the statements that arrive there. */
+const countStatements = async (databaseUrl: string) => {
+  let count = 0;
+  const url = new URL(databaseUrl);
+  const relay = await startTcpRelay(
+    { host: url.hostname, port: Number(url.port) },
+    {
+      onConnection: (client, server) => {
+        client.on("data", (data) => {
+          for (let at = data.indexOf(SYNC); at !== -1; at = data.indexOf(SYNC, at + 1)) count++;
+        });
+        forwardAll(client, server);
+      },
+    },
+  );
+  onTestFinished(() => relay.stop());
+  url.port = String(relay.port);
+  return { url: url.href, ...relay, readCount: () => count };
+};
+
+/** Sends many requests to a path over some connections, and expects a 200 for each. */
+const flood = async (port: number, path: string, connections: number) => {
+  const agent = new Agent({ keepAlive: true, maxSockets: connections });
+  const requests = Array.from({ length: 2_000 }, () => sendHttp(port, { method: "HEAD", path, agent }));
+  for (const { status, body } of await Promise.all(requests)) expect(status, body).toBe(200);
+  agent.destroy();
+};
+
+test("a flood of /ready, /status and /metrics causes few statements, and checks beside it are answered", async () => {
+  const database = await countStatements(await createSampleDatabase());
+  const api = await startTestApi({ databaseUrl: database.url, env: FRESH_FOR_A_DAY });
+  const startedAt = performance.now();
+  const before = database.readCount();
+  let isOver = false;
+  const floods = Promise.all([
+    flood(api.port, "/ready", 8),
+    flood(api.port, "/status", 8),
+    // Each connection waits for the next of four scrapes in a second.
+    flood(api.metricsPort, "/metrics", 250),
+  ]).finally(() => {
+    isOver = true;
+  });
+  let checks = 0;
+  for (; !isOver; checks++) {
+    const { status, body } = await sendHttp(api.port, { path: CHECK });
+    expect([status, body]).toEqual([200, "true"]);
+  }
+  await floods;
+  const seconds = (performance.now() - startedAt) / 1000;
+  expect(checks).toBeGreaterThan(10);
+  expect(database.readCount() - before - checks, `statements in ${seconds} s`).toBeLessThan(10 + 5 * seconds);
+});
+
+test("/ready returns 503 within 2 s after the database is lost, and 200 as soon as checks are answered again", async () => {
+  const { url, open, close } = await createDatabaseRelay(await createSampleDatabase());
+  await open();
+  const api = await startTestApi({ databaseUrl: url, env: FRESH_FOR_A_DAY });
+  const readStatus = async (path = "/ready") => (await api.get(path)).status;
+  expect(await readStatus()).toBe(200);
+  const lostAt = performance.now();
+  close();
+  await waitUntil("it is not ready", readStatus, 10, (status) => status === 503);
+  expect(performance.now() - lostAt).toBeLessThan(2_000);
+  expect(await (await api.get("/status")).json()).toMatchObject({ database: "out of reach" });
+
+  await open();
+  const readBoth = async () => [await readStatus(), await readStatus(CHECK), await readStatus()];
+  const [, , ready] = await waitUntil("checks are answered", readBoth, 10, ([, check]) => check === 200);
+  expect(ready).toBe(200);
 });

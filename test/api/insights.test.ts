@@ -1,15 +1,15 @@
 import pg from "pg";
 import { expect, onTestFinished, test } from "vitest";
-import { Insights } from "../../api/insights.ts";
+import { InsightsCache } from "../../api/insights/insights-cache.ts";
+import type { InsightRows } from "../../api/insights/read-insights.ts";
 import { Problem } from "../../api/problem.ts";
-import type { InsightRows } from "../../api/queries/read-insights.ts";
-import { IndexerDatabase } from "../../indexer/database.ts";
-import { expectRightSums } from "../support/activity.ts";
-import { createSampleDatabase, FRESH_FOR_A_DAY, NFT, startApi } from "../support/api.ts";
-import { servedSchema } from "../support/index-copy.ts";
-import { connect, createDatabase, until } from "../support/setup.ts";
+import { IndexerDatabase } from "../../indexer/shards/index-database.ts";
+import { expectCorrectSums } from "../support/activity.ts";
+import { createSampleDatabase, FRESH_FOR_A_DAY, NFT, startTestApi } from "../support/api.ts";
+import { readServedSchema } from "../support/index-copy.ts";
+import { connectClient, createDatabase, waitUntil } from "../support/setup.ts";
 
-// Over the sandbox's samples: sandbox/samples.ts says what was made, changed and revoked.
+// Over the sandbox's samples: local/samples.ts lists their changes.
 
 type Data = {
   readAt: number;
@@ -20,14 +20,14 @@ type Data = {
   contracts: { contract: string; chainId: number; network: string; delegations: number; made: number }[];
 };
 
-/** The samples, and what their indexer does when blocks become final. */
+/** Sets up the samples, with functions to finalize blocks and to summarise them. */
 const setUp = async () => {
   const databaseUrl = await createSampleDatabase();
-  const client = await connect(databaseUrl);
-  const schema = await servedSchema(client);
+  const client = await connectClient(databaseUrl);
+  const schema = await readServedSchema(client);
   const indexer = await IndexerDatabase.connect(databaseUrl);
   onTestFinished(() => indexer.close());
-  /** Makes blocks final, up to this one. */
+  /** Finalizes blocks up to this one. */
   const finalize = (block: number) =>
     client.query(
       `update ${schema}._ponder_checkpoint
@@ -39,32 +39,32 @@ const setUp = async () => {
 
 test("summarise(): sums and the rest of the log give the same as the whole log, however much is final", async () => {
   const { client, finalize, summarise } = await setUp();
-  await expectRightSums(client);
+  await expectCorrectSums(client);
   for (const block of [0, 5, 6, 15, 1000]) {
     await finalize(block);
     expect(await summarise()).toBe(true);
-    await expectRightSums(client);
+    await expectCorrectSums(client);
     const { rows } = await client.query("select min(summed_block)::int as summed from analytics.chains");
     expect(rows[0].summed).toBeGreaterThanOrEqual(Math.min(block, 20));
   }
-  // Sums that are not complete do not count: all is read from the log.
+  // Incomplete summaries are ignored: readers use the log alone.
   await client.query("update indexer.summary set complete = false, block = block - 5");
-  await expectRightSums(client);
+  await expectCorrectSums(client);
   await client.query("update indexer.summary set complete = true, block = block + 5");
-  // Again, when there is nothing new: nothing is counted twice.
+  // A run without new blocks counts nothing twice.
   expect(await summarise()).toBe(true);
-  await expectRightSums(client);
-  // With the index go its sums.
+  await expectCorrectSums(client);
+  // Deleting the index deletes its summaries.
   await client.query("delete from indexer.shard; delete from indexer.index");
   const { rows } = await client.query("select 1 from indexer.summary, indexer.daily_summary, indexer.contract_summary");
   expect(rows).toEqual([]);
 });
 
-test("/insights/data gives totals by day, network and type, the top contracts, and an ETag", async () => {
+test("/insights/data returns totals by day, network and type, the top contracts, and an ETag", async () => {
   const { databaseUrl, finalize, summarise } = await setUp();
   await finalize(10);
   await summarise();
-  const api = await startApi({ databaseUrl, env: FRESH_FOR_A_DAY });
+  const api = await startTestApi({ databaseUrl, env: FRESH_FOR_A_DAY });
   const response = await api.get("/insights/data");
   const data = (await response.json()) as Data;
   expect(response.status, JSON.stringify(data)).toBe(200);
@@ -90,16 +90,16 @@ test("/insights/data gives totals by day, network and type, the top contracts, a
   expect((await api.get("/insights/data", { headers: { "If-None-Match": '"other"' } })).status).toBe(200);
 });
 
-test("200 requests at once are read from the database once, and are not rate limited", async () => {
+test("/insights/data reads the database once for 200 concurrent requests, without a rate limit", async () => {
   const { databaseUrl, client, summarise } = await setUp();
   await summarise();
-  /** How often the sums were scanned. Postgres counts it when a connection ends. */
+  /** Counts the scans of the summaries. Postgres updates this when a connection ends. */
   const scans = async (): Promise<number> => {
     const readConnections = async () => {
       const text = "select query from pg_stat_activity where datname = current_database() and application_name = 'api'";
       return (await client.query(text)).rows;
     };
-    await until("the API has closed its connections", readConnections, 60, ({ length }) => length === 0);
+    await waitUntil("the API has closed its connections", readConnections, 60, ({ length }) => length === 0);
     const { rows } = await client.query(
       `select sum(coalesce(seq_scan, 0) + coalesce(idx_scan, 0))::int as scans from pg_stat_user_tables
        where relname in ('daily_summary', 'contract_summary')`,
@@ -108,7 +108,7 @@ test("200 requests at once are read from the database once, and are not rate lim
   };
   const costOf = async (requests: number) => {
     const before = await scans();
-    const api = await startApi({ databaseUrl, env: { ...FRESH_FOR_A_DAY, RATE_LIMIT_REQUESTS: "1" } });
+    const api = await startTestApi({ databaseUrl, env: { ...FRESH_FOR_A_DAY, RATE_LIMIT_REQUESTS: "1" } });
     const responses = await Promise.all(Array.from({ length: requests }, () => api.get("/insights/data")));
     for (const response of responses) expect(response.status, await response.text()).toBe(200);
     await api.stop();
@@ -119,20 +119,20 @@ test("200 requests at once are read from the database once, and are not rate lim
   expect(await costOf(200)).toBe(ofOne);
 });
 
-test("503 before anything is indexed", async () => {
-  const api = await startApi({ databaseUrl: await createDatabase() });
+test("/insights/data returns 503 before anything is indexed", async () => {
+  const api = await startTestApi({ databaseUrl: await createDatabase() });
   const response = await api.get("/insights/data");
   expect(response.status).toBe(503);
   expect(response.headers.get("Content-Type")).toBe("application/problem+json");
   expect(Number(response.headers.get("Retry-After"))).toBeGreaterThan(0);
 });
 
-test("Insights gives the last reading while it reads again, once a minute, and keeps it if that fails", async () => {
+test("InsightsCache gives the last reading while it reads again, once a minute, and keeps it if that fails", async () => {
   let now = 1_000_000;
   const readings: { resolve: (rows: InsightRows) => void; reject: (error: Error) => void }[] = [];
   const errors: unknown[] = [];
   const read = () => new Promise<InsightRows>((resolve, reject) => readings.push({ resolve, reject }));
-  const insights = new Insights(
+  const insights = new InsightsCache(
     read,
     (error) => errors.push(error),
     () => now,
@@ -140,7 +140,7 @@ test("Insights gives the last reading while it reads again, once a minute, and k
   const rows: InsightRows = { days: [], weeks: [], contracts: [], summedChains: [] };
   const settle = () => new Promise((resolve) => setImmediate(resolve));
 
-  // Those that ask before the first reading wait for the same one.
+  // Requests before the first reading share it.
   const crowd = Array.from({ length: 200 }, () => insights.find());
   expect(readings.length).toBe(1);
   readings[0]?.resolve(rows);
@@ -150,7 +150,7 @@ test("Insights gives the last reading while it reads again, once a minute, and k
   now += 59_000;
   expect(await insights.find()).toBe(first);
   expect(readings.length).toBe(1);
-  // A minute later it is read again, once, in the background.
+  // After a minute it is read again, once, in the background.
   now += 2_000;
   expect(new Set(await Promise.all(Array.from({ length: 200 }, () => insights.find())))).toEqual(new Set([first]));
   expect(readings.length).toBe(2);
@@ -166,8 +166,8 @@ test("Insights gives the last reading while it reads again, once a minute, and k
   expect((await insights.find()).body).toContain("Ethereum");
 });
 
-test("Insights throws a problem when its first reading fails", async () => {
-  const insights = new Insights(
+test("InsightsCache throws a problem when its first reading fails", async () => {
+  const insights = new InsightsCache(
     () => Promise.reject(new pg.DatabaseError("no", 0, "error")),
     () => {},
   );

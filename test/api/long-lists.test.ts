@@ -1,17 +1,23 @@
+import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { prefixOf } from "../../api/keys/api-key.ts";
 import { type Api, FRESH_FOR_A_DAY, launchApi } from "../support/api.ts";
+import { addKey } from "../support/keys.ts";
 import { createPopularDatabase } from "../support/million.ts";
 
-// Lists of over 1,000 delegations are streamed. test/slow/million.test.ts shows what they cost.
+// Lists of over 1,000 delegations are streamed. test/slow/million.test.ts measures their memory.
 
-/** More than the network takes of a list before anybody reads it. */
+/** More than socket buffers hold. */
 const COUNT = 40_000;
+
+/** Tests act as a trusted proxy, so that each can use several client addresses. */
+const env = { ...FRESH_FOR_A_DAY, TRUST_PROXY: "127.0.0.1" };
 
 let popular: Awaited<ReturnType<typeof createPopularDatabase>>;
 let api: Api;
 beforeAll(async () => {
   popular = await createPopularDatabase(COUNT);
-  api = await launchApi({ databaseUrl: popular.databaseUrl, env: FRESH_FOR_A_DAY });
+  api = await launchApi({ databaseUrl: popular.databaseUrl, env });
 });
 afterAll(async () => {
   await api?.stop();
@@ -21,7 +27,7 @@ afterAll(async () => {
 const tokenIds = (rows: unknown) => (rows as { tokenId: number }[]).map(({ tokenId }) => tokenId);
 const firstIds = (count: number) => Array.from({ length: count }, (_, index) => index + 1);
 
-test("a long list is sent whole, oldest first, and its pages make it up", async () => {
+test("a long list is sent completely, oldest first, and its pages add up to it", async () => {
   const response = await api.get(`/registry/v2/${popular.popular}`);
   expect(response.status).toBe(200);
   expect(response.headers.get("X-Indexed-Block")).toMatch(/^\d+$/);
@@ -37,7 +43,7 @@ test("a long list is sent whole, oldest first, and its pages make it up", async 
   expect(ids).toEqual(firstIds(5_000));
 });
 
-test("a list that cannot be read to its end breaks off: it is no valid JSON, and its connection fails", async () => {
+test("a long list that fails is truncated to invalid JSON, and its connection breaks", async () => {
   const response = await api.get(`/registry/v2/${popular.popular}?details=true`);
   const reader = response.body?.getReader();
   if (!reader) throw new Error("The list has no body.");
@@ -58,4 +64,73 @@ test("a list that cannot be read to its end breaks off: it is no valid JSON, and
   expect(() => JSON.parse(text)).toThrow();
   expect(text).not.toMatch(/error/i);
   expect((await api.get(`/registry/v2/${popular.popular}?limit=1`)).status).toBe(200);
+});
+
+/** Opens a long list as a client, and reads nothing of it until the returned function is called. */
+const openList = async (headers: Record<string, string>) => {
+  const response = await api.get(`/registry/v2/${popular.popular}`, { headers });
+  if (response.status !== 200) await response.body?.cancel();
+  return { status: response.status, cancel: () => response.body?.cancel() };
+};
+
+const isPending = async (promise: Promise<unknown>) =>
+  (await Promise.race([promise.then(() => "settled"), sleep(300, "pending")])) === "pending";
+
+test("a client reads one long list at a time, with a key two; the next one waits, and other clients' lists do not", async () => {
+  const { key } = await addKey(popular.client);
+  const client = { "X-Forwarded-For": "198.51.100.1" };
+  const first = await openList(client);
+  const second = openList(client);
+  expect(await isPending(second)).toBe(true);
+
+  const keyed = await Promise.all([openList({ "X-API-KEY": key }), openList({ "X-API-KEY": key })]);
+  expect(keyed.map(({ status }) => status)).toEqual([200, 200]);
+  const third = openList({ "X-API-KEY": key });
+  expect(await isPending(third)).toBe(true);
+  const other = await openList({ "X-Forwarded-For": "198.51.100.2" });
+  expect(other.status).toBe(200);
+
+  await first.cancel();
+  expect((await second).status).toBe(200);
+  await keyed[0].cancel();
+  expect((await third).status).toBe(200);
+  for (const list of [await second, await third, keyed[1], other]) await list.cancel();
+});
+
+test("a client's long lists beyond four that wait are 503 at once, and say why", async () => {
+  const client = { "X-Forwarded-For": "198.51.100.3" };
+  const first = await openList(client);
+  const waiting = Array.from({ length: 4 }, () => openList(client));
+  expect(await isPending(Promise.race(waiting))).toBe(true);
+  const refused = await api.get(`/registry/v2/${popular.popular}`, { headers: client });
+  expect(refused.status).toBe(503);
+  expect(await refused.json()).toMatchObject({
+    detail: expect.stringContaining("a client reads one at a time"),
+  });
+  // Checks and pages need no turn of a list.
+  expect((await api.get(`/registry/v2/${popular.popular}?limit=1`, { headers: client })).status).toBe(200);
+  await first.cancel();
+  const served = waiting.map(async (list) => {
+    const { status, cancel } = await list;
+    await cancel();
+    return status;
+  });
+  expect(await Promise.all(served)).toEqual([200, 200, 200, 200]);
+});
+
+test("an owner reads two long lists at a time, with any number of keys and addresses", async () => {
+  const keys = [(await addKey(popular.client)).key, (await addKey(popular.client)).key];
+  await popular.client.query("update service.api_key set owner = 'owner', slot = id where prefix = any ($1)", [
+    keys.map(prefixOf),
+  ]);
+  const openWith = (index: number) =>
+    openList({ "X-API-KEY": keys[index % 2] ?? "", "X-Forwarded-For": `198.51.100.${10 + index}` });
+  const open = await Promise.all([openWith(0), openWith(1)]);
+  const third = openWith(2);
+  expect(await isPending(third)).toBe(true);
+  const other = await openList({ "X-Forwarded-For": "198.51.100.20" });
+  expect([...open, other].map(({ status }) => status)).toEqual([200, 200, 200]);
+  await open[0].cancel();
+  expect((await third).status).toBe(200);
+  for (const list of [open[1], other, await third]) await list.cancel();
 });

@@ -10,14 +10,14 @@ import {
   launchApi,
   NFT,
   OPERATIONS,
-  startApi,
+  startTestApi,
   VAULT,
 } from "../support/api.ts";
 import { sendHttp } from "../support/http.ts";
-import { servedSchema } from "../support/index-copy.ts";
-import { addKey, misspell, secretOf } from "../support/keys.ts";
-import { parseMetrics, readValue, type Sample, samplesOf } from "../support/metrics.ts";
-import { connect, until } from "../support/setup.ts";
+import { readServedSchema } from "../support/index-copy.ts";
+import { addKey, extractSecret, misspellKey } from "../support/keys.ts";
+import { findSamples, parseMetrics, readValue, type Sample } from "../support/metrics.ts";
+import { connectClient, waitUntil } from "../support/setup.ts";
 
 let databaseUrl: string;
 let api: Api;
@@ -29,22 +29,22 @@ afterAll(() => api?.stop());
 
 const scrape = async (from = api): Promise<Sample[]> => parseMetrics(await from.metrics());
 
-/** The counts that have grown, by route and status. */
+/** Returns the increased counts, by route and status. */
 const changes = (before: readonly Sample[], after: readonly Sample[]) =>
   Object.fromEntries(
-    samplesOf(after, "requests_total").flatMap(({ labels, value }) => {
+    findSamples(after, "requests_total").flatMap(({ labels, value }) => {
       const more = value - readValue(before, "requests_total", labels);
       return more === 0 ? [] : [[`${labels.route} ${labels.status}`, more]];
     }),
   );
 
-/** All series but Node's own of its garbage collection, which begin when there is some. */
+/** Lists all series except Node's of garbage collection, which start at the first collection. */
 const seriesOf = (samples: readonly Sample[]) =>
   samples
     .filter(({ name }) => !name.includes("nodejs_gc"))
     .map(({ name, labels }) => `${name} ${JSON.stringify(labels)}`);
 
-test("requests_total counts every request once, by route and status", async () => {
+test("requests_total counts each request once, by route and status", async () => {
   const before = await scrape();
   for (const path of [...OPERATIONS.v1, ...OPERATIONS.v2]) expect((await api.get(path)).status).toBe(200);
   for (let asked = 0; asked < 5; asked++) await api.get(CHECK);
@@ -86,8 +86,8 @@ test("requests_total counts other methods once each", async () => {
   expect(counts).toHaveLength(2);
 });
 
-test("requests_total counts refusals over the rate limit", async () => {
-  const limited = await startApi({ databaseUrl, env: { ...FRESH_FOR_A_DAY, RATE_LIMIT_REQUESTS: "2" } });
+test("requests_total counts 429s", async () => {
+  const limited = await startTestApi({ databaseUrl, env: { ...FRESH_FOR_A_DAY, RATE_LIMIT_REQUESTS: "2" } });
   const before = await scrape(limited);
   for (let asked = 0; asked < 5; asked++) await limited.get(CHECK);
   expect(changes(before, await scrape(limited))).toEqual({
@@ -96,7 +96,7 @@ test("requests_total counts refusals over the rate limit", async () => {
   });
 });
 
-test("no request makes a new series", async () => {
+test("no request creates a new series", async () => {
   const before = seriesOf(await scrape());
   for (let number = 0; number < 20; number++) {
     await api.get(`/nothing/${number}`);
@@ -109,7 +109,7 @@ test("no request makes a new series", async () => {
   expect(new Set(before).size).toBe(before.length);
 });
 
-test("request_duration_seconds: cumulative buckets, the last has all requests, and the sum is in seconds", async () => {
+test("request_duration_seconds has cumulative buckets up to all requests, and a sum in seconds", async () => {
   const before = await scrape();
   const startedAt = performance.now();
   for (let asked = 0; asked < 40; asked++) await api.get(CHECK);
@@ -123,38 +123,41 @@ test("request_duration_seconds: cumulative buckets, the last has all requests, a
   expect(grown(`${NAME}_sum`)).toBeGreaterThan(0);
   expect(grown(`${NAME}_sum`)).toBeLessThan(seconds);
 
-  for (const { labels } of samplesOf(after, `${NAME}_count`)) {
-    const buckets = samplesOf(after, `${NAME}_bucket`, labels);
+  for (const { labels } of findSamples(after, `${NAME}_count`)) {
+    const buckets = findSamples(after, `${NAME}_bucket`, labels);
     const bounds = buckets.map((bucket) => (bucket.labels.le === "+Inf" ? Infinity : Number(bucket.labels.le)));
     expect(bounds).toEqual([0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, Infinity]);
     const counts = buckets.map(({ value }) => value);
     expect(counts).toEqual(counts.toSorted((a, b) => a - b));
-    const answered = samplesOf(after, "requests_total", labels).reduce((sum, { value }) => sum + value, 0);
+    const answered = findSamples(after, "requests_total", labels).reduce((sum, { value }) => sum + value, 0);
     expect(counts.at(-1)).toBe(answered);
     expect(readValue(after, `${NAME}_count`, labels)).toBe(answered);
   }
 });
 
-// Where Postgres gets no processor for a second, what waits is refused with a 503.
-test("while answers are slow, questions_waiting and pool_connections show it, then the buckets", {
+// If Postgres gets no CPU for a second, waiting requests get a 503.
+test("requests_waiting, questions_waiting, pool_connections and the duration buckets show slow answers", {
   retry: 2,
 }, async () => {
   const own = await createSampleDatabase();
-  const slow = await startApi({ databaseUrl: own, env: FRESH_FOR_A_DAY });
+  const slow = await startTestApi({ databaseUrl: own, env: { ...FRESH_FOR_A_DAY, TRUST_PROXY: "127.0.0.1" } });
   expect((await slow.get(CHECK)).status).toBe(200);
   const before = await scrape(slow);
   const bucket = (samples: readonly Sample[], le: string) =>
     readValue(samples, "request_duration_seconds_bucket", { route: "/registry/v2/check/all", le });
   expect(readValue(before, "questions_waiting", { kind: "checks" })).toBe(0);
 
-  const locker = await connect(own);
-  await locker.query(`begin; lock table ${await servedSchema(locker)}.delegation_v2 in access exclusive mode`);
+  const locker = await connectClient(own);
+  await locker.query(`begin; lock table ${await readServedSchema(locker)}.delegation_v2 in access exclusive mode`);
   const lockedAt = performance.now();
-  const answers = Promise.all(Array.from({ length: 200 }, () => slow.get(CHECK)));
+  // Ten clients: more than 12 requests of one at a time wait for their turn.
+  const ask = (index: number) => slow.get(CHECK, { headers: { "X-Forwarded-For": `198.51.100.${index % 10}` } });
+  const answers = Promise.all(Array.from({ length: 200 }, (_, index) => ask(index)));
   const readWaiting = async () => readValue(await scrape(slow), "questions_waiting", { kind: "checks" });
-  await until("questions wait", readWaiting, 60, (waiting) => waiting > 32);
+  await waitUntil("questions wait", readWaiting, 60, (waiting) => waiting > 32);
+  expect(readValue(await scrape(slow), "requests_waiting")).toBeGreaterThan(0);
   expect(readValue(await scrape(slow), "pool_connections", { pool: "checks", state: "busy" })).toBeGreaterThan(0);
-  await until("an answer is slow", () => performance.now() - lockedAt > 150);
+  await waitUntil("an answer is slow", () => performance.now() - lockedAt > 150);
   await locker.query("rollback");
   for (const { status } of await answers) expect(status).toBe(200);
 
@@ -164,13 +167,13 @@ test("while answers are slow, questions_waiting and pool_connections show it, th
   expect(readValue(after, "questions_waiting", { kind: "checks" })).toBe(0);
   const held = (samples: readonly Sample[]) => readValue(samples, "batch_questions_sum", { kind: "checks" });
   const statements = (samples: readonly Sample[]) => readValue(samples, "batch_questions_count", { kind: "checks" });
-  // All were asked at least once, many in one statement.
+  // Each question was asked at least once, many in one statement.
   expect(held(after) - held(before)).toBeGreaterThanOrEqual(200);
   expect(statements(after) - statements(before)).toBeLessThan(held(after) - held(before));
 });
 
-test("batch_questions: a question alone is a batch of one; checks, lists and keys are counted apart", async () => {
-  const database = await connect(databaseUrl);
+test("batch_questions counts a single question as a batch of one, for checks, lists and keys separately", async () => {
+  const database = await connectClient(databaseUrl);
   const { key } = await addKey(database);
   const sizes = (samples: readonly Sample[], kind: string) => [
     readValue(samples, "batch_questions_bucket", { kind, le: "1" }),
@@ -188,11 +191,11 @@ test("batch_questions: a question alone is a batch of one; checks, lists and key
   expect(more("keys"), "looked up once").toEqual([1, 1, 1]);
 });
 
-test("chain metrics: blocks, and a lag that grows until the chain is not answered for", async () => {
+test("chain metrics show blocks, the lag, and if the chain is answered for", async () => {
   const own = await createSampleDatabase();
-  const database = await connect(own);
-  const aging = await startApi({ databaseUrl: own });
-  const schema = await servedSchema(database);
+  const database = await connectClient(own);
+  const aging = await startTestApi({ databaseUrl: own });
+  const schema = await readServedSchema(database);
   await database.query("set session_replication_role = replica");
   const age = (seconds: number, chainId: number) =>
     database.query(
@@ -205,11 +208,11 @@ test("chain metrics: blocks, and a lag that grows until the chain is not answere
   await age(100, 1);
   await age(5, 137);
   const readLags = async () => [await lagOf(chain), await lagOf({ chain_id: "137" })] as const;
-  await until("the lags are read", readLags, 10, ([ethereum, polygon]) => ethereum >= 100 && polygon < 60);
+  await waitUntil("the lags are read", readLags, 10, ([ethereum, polygon]) => ethereum >= 100 && polygon < 60);
   expect(await lagOf(chain)).toBeLessThan(160);
   const healthy = await scrape(aging);
   const { rows: blocks } = await database.query("select chain_id, number from registry.indexed_block order by 1");
-  const indexed = samplesOf(healthy, "chain_indexed_block");
+  const indexed = findSamples(healthy, "chain_indexed_block");
   expect(indexed.map(({ labels, value }) => [labels.chain_id, value])).toEqual(
     blocks.map(({ chain_id, number }) => [String(chain_id), Number(number)]),
   );
@@ -221,21 +224,21 @@ test("chain metrics: blocks, and a lag that grows until the chain is not answere
 
   await age(700, 1);
   const readAnswered = async () => readValue(await scrape(aging), "chain_answered", chain);
-  await until("it is not answered for", readAnswered, 10, (answered) => answered === 0);
+  await waitUntil("the chain is not answered for", readAnswered, 10, (answered) => answered === 0);
   expect(await lagOf(chain)).toBeGreaterThanOrEqual(700);
   expect(readValue(await scrape(aging), "chain_answered", { chain_id: "137" })).toBe(1);
 
   await database.query("update indexer.shard set caught_up = false");
-  const readLagSamples = async () => samplesOf(await scrape(aging), "chain_lag_seconds");
-  await until("no lag is known", readLagSamples, 60, ({ length }) => length === 0);
+  const readLagSamples = async () => findSamples(await scrape(aging), "chain_lag_seconds");
+  await waitUntil("no lag is known", readLagSamples, 60, ({ length }) => length === 0);
   const behind = await scrape(aging);
-  expect(samplesOf(behind, "chain_indexed_block")).toEqual([]);
-  expect(samplesOf(behind, "chain_answered").map(({ value }) => value)).toEqual([0, 0]);
+  expect(findSamples(behind, "chain_indexed_block")).toEqual([]);
+  expect(findSamples(behind, "chain_answered").map(({ value }) => value)).toEqual([0, 0]);
   expect(readValue(behind, "chain_reached_block", chain)).toBeGreaterThanOrEqual(0);
 });
 
-test("shard_started and shard_served say which shards have started, and which are answered from", async () => {
-  const both = await startApi({
+test("shard_started and shard_served show which shards have started and which are served", async () => {
+  const both = await startTestApi({
     databaseUrl,
     env: { ...FRESH_FOR_A_DAY, INDEX_SCHEMAS: "registry,base_shard" },
   });
@@ -246,7 +249,7 @@ test("shard_started and shard_served say which shards have started, and which ar
   }
 });
 
-test("build, memory, event loop and pool limits are reported, all under one prefix", async () => {
+test("metrics include build, memory, event loop and pool limits, all with one prefix", async () => {
   const { version } = JSON.parse(readFileSync(join(import.meta.dirname, "../../package.json"), "utf8"));
   const samples = await scrape();
   expect(readValue(samples, "build_info", { version, node: process.versions.node })).toBe(1);
@@ -257,22 +260,22 @@ test("build, memory, event loop and pool limits are reported, all under one pref
   for (const { name } of samples) expect(name).toMatch(/^delegation_registry_/);
 });
 
-test("no metric holds a wallet, a contract, a key, its name or an IP address", async () => {
-  const database = await connect(databaseUrl);
+test("no metric contains a wallet, a contract, a key, its name or an IP address", async () => {
+  const database = await connectClient(databaseUrl);
   const { key } = await addKey(database, "A name of a key");
-  for (const sent of [key, misspell(key)]) {
+  for (const sent of [key, misspellKey(key)]) {
     await api.get(CHECK, { headers: { "X-API-KEY": sent } });
     await api.get(`/registry/v2/${sent}?key=${sent}`);
     await api.get(`/${sent}`);
   }
   for (const path of [...OPERATIONS.v1, ...OPERATIONS.v2, `/nothing/${VAULT}`]) await api.get(path);
   const text = (await api.metrics()).toLowerCase();
-  for (const secret of [VAULT, HOT, NFT, secretOf(key), "A name of a key", "127.0.0.1"]) {
+  for (const secret of [VAULT, HOT, NFT, extractSecret(key), "A name of a key", "127.0.0.1"]) {
     expect(text).not.toContain(secret.toLowerCase());
   }
 });
 
-test("the metrics port answers GET and HEAD of /metrics, and nothing else", async () => {
+test("the metrics port answers only GET and HEAD of /metrics", async () => {
   const ask = (method: string, path: string) => sendHttp(api.metricsPort, { method, path });
   const got = await ask("GET", "/metrics");
   expect(got.status).toBe(200);

@@ -2,14 +2,14 @@ import { afterAll, beforeAll, expect, test } from "vitest";
 import { PAGES } from "../../web/pages.ts";
 import { type Api, launchSampleApi } from "../support/api.ts";
 
-// Pages for people and what they load, as HTTP has them. What they look like is in test/browser/.
+// HTTP responses of pages and assets. test/browser/ covers their content.
 
 let api: Api;
 let assets: string[];
 const pages = PAGES.map(({ path }) => path);
 
 beforeAll(async () => {
-  // A single request in ten seconds: none of these may count.
+  // One request in ten seconds: requests for pages must not count.
   api = await launchSampleApi({ RATE_LIMIT_REQUESTS: "1" });
   const texts = await Promise.all(pages.map(async (path) => (await api.get(path)).text()));
   assets = [...new Set(texts.flatMap((text) => text.match(/\/assets\/[\w.-]+/g) ?? []))];
@@ -78,7 +78,7 @@ test.each([
   }
 });
 
-test("If-None-Match with a matching ETag gets 304, and HEAD no body", async () => {
+test("If-None-Match with a matching ETag returns 304, and HEAD no body", async () => {
   for (const path of ["/", "/docs", ...assets.slice(0, 1)]) {
     const { headers } = await get(path);
     const tag = headers.get("ETag") ?? "";
@@ -91,7 +91,7 @@ test("If-None-Match with a matching ETag gets 304, and HEAD no body", async () =
   }
 });
 
-test("an asset of another version is a 404", async () => {
+test("an asset of another version returns 404", async () => {
   const response = await get("/assets/explorer-AAAAAAAA.js");
   expect([response.status, response.headers.get("Content-Type")]).toEqual([404, "application/problem+json"]);
 });

@@ -4,10 +4,12 @@ import { networkInterfaces } from "node:os";
 import { text } from "node:stream/consumers";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import { type Api, CHECK, createSampleDatabase, FRESH_FOR_A_DAY, launchApi } from "../support/api.ts";
+import { sendHttp } from "../support/http.ts";
+import { waitUntil } from "../support/setup.ts";
 
 const LIMIT = 5;
 
-/** On Linux, all of 127.0.0.0/8 is this machine: its addresses stand for clients and proxies. */
+/** On Linux, all of 127.0.0.0/8 is local, and provides addresses for clients and proxies. */
 const EDGE = "127.0.1.1";
 const INNER = "127.0.1.2";
 const HAS_LOOPBACK_NETWORK = process.platform === "linux";
@@ -29,7 +31,7 @@ const launch = async (trustProxy: string, env: NodeJS.ProcessEnv = {}): Promise<
   return api;
 };
 
-/** A reverse proxy that sends its requests from an address, and appends to the header like nginx. */
+/** Starts a reverse proxy that sends from a given address, and appends to X-Forwarded-For like nginx. */
 const startProxy = async (upstreamPort: number, from: string): Promise<number> => {
   const server: Server = createServer((incoming, outgoing) => {
     const before = incoming.headers["x-forwarded-for"];
@@ -65,7 +67,7 @@ const startProxy = async (upstreamPort: number, from: string): Promise<number> =
 
 type Asked = { port: number; host?: string; from?: string | undefined; forged?: string | string[] | undefined };
 
-/** Sends a request. @returns how many remain for its client; null for a 429 */
+/** Sends a request. @returns the remaining requests of its client; null for a 429 */
 const ask = async ({ port, host = "127.0.0.1", from, forged }: Asked): Promise<number | null> => {
   const answer = await new Promise<IncomingMessage>((resolve, reject) => {
     const sent = request(
@@ -92,11 +94,11 @@ const ask = async ({ port, host = "127.0.0.1", from, forged }: Asked): Promise<n
   return Number(remaining);
 };
 
-/** How many remain for a client that sent this many requests before. */
+/** Returns the remaining requests of a client that sent this many before. */
 const leftAfter = (requests: number) => (requests < LIMIT ? LIMIT - 1 - requests : null);
 
 let addresses = 0;
-/** An address that has not asked before. */
+/** Returns a new client address. */
 const newAddress = () => `127.0.${2 + (addresses >> 7)}.${1 + (addresses++ & 127)}`;
 
 /** Headers that a client may send. */
@@ -110,7 +112,7 @@ const FORGED: Record<string, (index: number) => string | string[]> = {
   garbage: (index) => `unknown-${index}, [, "`,
 };
 
-/** Expects one budget, whatever header is sent. */
+/** Expects one budget for any header. */
 const expectOneClient = async (asked: Asked, forge: (index: number) => string | string[]) => {
   for (let index = 0; index < LIMIT + 3; index++) {
     expect(await ask({ ...asked, forged: forge(index) })).toBe(leftAfter(index));
@@ -237,8 +239,32 @@ describe.skipIf(!HAS_LOOPBACK_NETWORK)("with a chain of two proxies in TRUST_PRO
   });
 });
 
+describe.skipIf(!HAS_LOOPBACK_NETWORK)("X-Request-Id", () => {
+  const GENERATED = /^[0-9a-f]{16}-\d+$/;
+  const sendId = async (port: number, id: string, from = "127.0.0.1") =>
+    (await sendHttp(port, { path: "/health", localAddress: from, headers: { "X-Request-Id": id } })).headers[
+      "x-request-id"
+    ];
+
+  test("of a client is in no response and no log line", async () => {
+    for (const api of [await launch("off", { LOG_LEVEL: "trace" }), await launch(EDGE, { LOG_LEVEL: "trace" })]) {
+      const used = await sendId(api.port, "forged-0001");
+      expect(used).toMatch(GENERATED);
+      await waitUntil("the request is logged", () => api.output().includes(`"requestId":"${used}"`));
+      expect(api.output()).not.toContain("forged");
+    }
+  });
+
+  test("of a trusted proxy is in the response and in the log, unless it could forge a log line", async () => {
+    const api = await launch(EDGE, { LOG_LEVEL: "trace" });
+    expect(await sendId(api.port, "trace-0001", EDGE)).toBe("trace-0001");
+    await waitUntil("the request is logged", () => api.output().includes('"requestId":"trace-0001"'));
+    expect(await sendId(api.port, '"}{"level":60', EDGE)).toMatch(GENERATED);
+  });
+});
+
 describe("over IPv6", () => {
-  beforeEach(({ skip }) => skip(!HAS_IPV6, "This machine has no IPv6: ::1 is none of its addresses."));
+  beforeEach(({ skip }) => skip(!HAS_IPV6, "This machine has no IPv6 loopback address."));
 
   let port: number;
   let trusting: number;
@@ -260,14 +286,17 @@ describe("over IPv6", () => {
     await expectOneClient(asProxy("198.51.100.3"), (index) => `203.0.113.${index}, 198.51.100.3`);
   });
 
-  test.skipIf(!HAS_LOOPBACK_NETWORK)("an IPv4 peer has one budget, however a proxy spells its address", async () => {
-    const [from, other] = [newAddress(), newAddress()];
-    await expectTwoClients({ port: trusting, from }, { port: trusting, from: other });
-    for (const claim of [from, `::ffff:${from}`, `${from}:443`]) {
-      expect(await ask({ port: trusting, host: "::1", forged: claim })).toBeNull();
-      expect(await ask({ port: trusting, from: "127.0.0.1", forged: claim }), "from an IPv4 proxy").toBeNull();
-    }
-  });
+  test.skipIf(!HAS_LOOPBACK_NETWORK)(
+    "an IPv4 peer has one budget for any spelling of its address by a proxy",
+    async () => {
+      const [from, other] = [newAddress(), newAddress()];
+      await expectTwoClients({ port: trusting, from }, { port: trusting, from: other });
+      for (const claim of [from, `::ffff:${from}`, `${from}:443`]) {
+        expect(await ask({ port: trusting, host: "::1", forged: claim })).toBeNull();
+        expect(await ask({ port: trusting, from: "127.0.0.1", forged: claim }), "from an IPv4 proxy").toBeNull();
+      }
+    },
+  );
 
   test.skipIf(!HAS_LOOPBACK_NETWORK)("a forged X-Forwarded-For of an IPv4 peer is ignored", async () => {
     await expectOneClient({ port, from: newAddress() }, (index) => `203.0.113.${index}`);

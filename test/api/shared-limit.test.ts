@@ -1,10 +1,10 @@
 import { expect, test } from "vitest";
-import { type Api, CHECK, createSampleDatabase, FRESH_FOR_A_DAY, startApi } from "../support/api.ts";
+import { type Api, CHECK, createSampleDatabase, FRESH_FOR_A_DAY, startTestApi } from "../support/api.ts";
 import { sendHttp } from "../support/http.ts";
 import { describeWithRedis, startRedis } from "../support/redis.ts";
-import { until } from "../support/setup.ts";
+import { waitUntil } from "../support/setup.ts";
 
-// The failures of Redis under load: test/slow/redis.
+// test/slow/redis covers failures of Redis under load.
 
 const WINDOW_MS = 10_000;
 
@@ -25,14 +25,14 @@ const ask = async (api: Api, client: string) => {
 };
 
 describeWithRedis("four API processes with RATE_LIMIT_STORE", () => {
-  test("admit 25 of 200 requests together, and each by itself when Redis is gone", async () => {
+  test("admit 25 of 200 requests together, and 25 each without Redis", async () => {
     const redis = await startRedis();
     const databaseUrl = await createSampleDatabase();
     const env = { ...FRESH_FOR_A_DAY, RATE_LIMIT_REQUESTS: "", RATE_LIMIT_STORE: redis.url };
-    const apis = await Promise.all(Array.from({ length: 4 }, () => startApi({ databaseUrl, env })));
+    const apis = await Promise.all(Array.from({ length: 4 }, () => startTestApi({ databaseUrl, env })));
     const untilShared = (value: string) =>
-      until(
-        `the metric of all is ${value}`,
+      waitUntil(
+        `rate_limit_shared is ${value} in all processes`,
         () => Promise.all(apis.map(async (api) => /^\w+_rate_limit_shared (\d)$/m.exec(await api.metrics())?.[1])),
         5,
         (values) => values.every((each) => each === value),

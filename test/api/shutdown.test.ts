@@ -1,19 +1,19 @@
-import { connect as connectTo } from "node:net";
+import { connect } from "node:net";
 import { maxUint256 } from "viem";
 import { expect, test } from "vitest";
-import { createSampleDatabase, FRESH_FOR_A_DAY, HOT, NFT, startApiProcess, VAULT } from "../support/api.ts";
-import { servedSchema } from "../support/index-copy.ts";
-import { connect, until } from "../support/setup.ts";
+import { createSampleDatabase, FRESH_FOR_A_DAY, HOT, NFT, startTestApiProcess, VAULT } from "../support/api.ts";
+import { readServedSchema } from "../support/index-copy.ts";
+import { connectClient, waitUntil } from "../support/setup.ts";
 
 const CHECKS = ["all", "contract", "erc721", "erc20", "erc1155"];
 const QUESTION = `to=${HOT}&from=${VAULT}&contract=${NFT}&tokenId=1`;
 
-/** Asks all v2 checks while their table is locked, as during a reorg: each waits in a statement of its own. */
+/** Sends all v2 checks while their table is locked, as in a reorg: each waits in its own statement. */
 const askBehindLock = async (databaseUrl: string) => {
-  const api = await startApiProcess({ databaseUrl, env: FRESH_FOR_A_DAY });
-  const locker = await connect(databaseUrl);
-  const watcher = await connect(databaseUrl);
-  await locker.query(`begin; lock table ${await servedSchema(locker)}.delegation_v2 in access exclusive mode`);
+  const api = await startTestApiProcess({ databaseUrl, env: FRESH_FOR_A_DAY });
+  const locker = await connectClient(databaseUrl);
+  const watcher = await connectClient(databaseUrl);
+  await locker.query(`begin; lock table ${await readServedSchema(locker)}.delegation_v2 in access exclusive mode`);
   const answers = CHECKS.map((check) => api.get(`/registry/v2/check/${check}?${QUESTION}`));
   const readWaiting = async () => {
     const { rows } = await watcher.query(
@@ -21,18 +21,18 @@ const askBehindLock = async (databaseUrl: string) => {
     );
     return rows;
   };
-  await until("all of them wait", readWaiting, 60, ({ length }) => length === CHECKS.length);
+  await waitUntil("all of them wait", readWaiting, 60, ({ length }) => length === CHECKS.length);
   return { api, answers, readWaiting, unlock: () => locker.query("rollback") };
 };
 
-test("SIGTERM: the API accepts no more connections, finishes the requests in flight, and exits with code 0", async () => {
+test("the API accepts no connection, finishes requests in flight and exits with code 0 after SIGTERM", async () => {
   const { api, answers, unlock } = await askBehindLock(await createSampleDatabase());
-  // A connection that never asks anything, as browsers make.
-  const silent = connectTo(api.port, "127.0.0.1");
+  // A connection without a request, as browsers open.
+  const silent = connect(api.port, "127.0.0.1");
   silent.on("error", () => {});
 
   process.kill(api.pid, "SIGTERM");
-  await until("nothing more is accepted", () =>
+  await waitUntil("no connection is accepted", () =>
     api.get("/health").then(
       () => false,
       () => true,
@@ -47,7 +47,7 @@ test("SIGTERM: the API accepts no more connections, finishes the requests in fli
   expect(Date.now() - answeredAt).toBeLessThan(5000);
 });
 
-test("SIGKILL: requests in flight fail, Postgres drops their statements, and an API at the same port answers", async () => {
+test("requests in flight fail, Postgres cancels their statements and a new API answers after SIGKILL", async () => {
   const databaseUrl = await createSampleDatabase();
   const { api, answers, readWaiting, unlock } = await askBehindLock(databaseUrl);
   const settled = Promise.allSettled(answers);
@@ -55,8 +55,8 @@ test("SIGKILL: requests in flight fail, Postgres drops their statements, and an 
   expect(await api.exited).toEqual({ code: null, signal: "SIGKILL" });
   expect((await settled).map(({ status }) => status)).toEqual(CHECKS.map(() => "rejected"));
   await unlock();
-  await until("no statement is left", readWaiting, 60, ({ length }) => length === 0);
+  await waitUntil("no statement is left", readWaiting, 60, ({ length }) => length === 0);
 
-  const next = await startApiProcess({ databaseUrl, env: { ...FRESH_FOR_A_DAY, PORT: String(api.port) } });
+  const next = await startTestApiProcess({ databaseUrl, env: { ...FRESH_FOR_A_DAY, PORT: String(api.port) } });
   expect(await (await next.get(`/registry/v2/check/all?${QUESTION}`)).text()).toBe("true");
 });

@@ -1,7 +1,7 @@
 import { drizzle } from "drizzle-orm/node-postgres";
 import { getTableConfig } from "drizzle-orm/pg-core";
 import { expect, test } from "vitest";
-import { migrate } from "../../api/migrate.ts";
+import { migrate } from "../../api/database/migrate.ts";
 import {
   apiKey,
   apiKeyUsage,
@@ -12,14 +12,14 @@ import {
   shard,
   signIn,
   usageWriter,
-} from "../../api/tables.ts";
+} from "../../api/database/tables.ts";
 import { createSampleDatabase } from "../support/api.ts";
-import { connect } from "../support/setup.ts";
+import { connectClient } from "../support/setup.ts";
 
-test("the API's tables have their columns in the database, of these types", async () => {
+test("the API's table definitions match the columns and types of the database", async () => {
   const databaseUrl = await createSampleDatabase();
   await migrate(databaseUrl);
-  const client = await connect(databaseUrl);
+  const client = await connectClient(databaseUrl);
   const db = drizzle(client, { casing: "snake_case" });
   const { delegationV1, delegationV2, delegationChange, indexedBlock } = indexTables("registry");
   const ofIndex = [delegationV1, delegationV2, delegationChange, indexedBlock, shard, index, chain];

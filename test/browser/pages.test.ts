@@ -5,19 +5,19 @@ import {
   describeInBrowser,
   expectAccessible,
   expectSampleInsights,
-  focused,
-  heading,
-  makeKey,
+  findHeading,
+  makeKeyOnPage,
   PHONE,
-  rowsOf,
-  signIn,
-  textOf,
+  readRows,
+  readText,
+  signInWithWallet,
+  waitUntilFocused,
   walletPath,
 } from "../support/browser.ts";
 import { createBrowserWallet } from "../support/browser-wallet.ts";
-import { until } from "../support/setup.ts";
+import { waitUntil } from "../support/setup.ts";
 
-// The main use of every page. All others: test/slow/browser/.
+// The main use of every page. test/slow/browser/ has the others.
 
 const NOBODY = "0x0000000000000000000000000000000000000123";
 const BLOCK_EXPLORER = "https://etherscan.io";
@@ -50,7 +50,7 @@ describeInBrowser("in a browser", (open, site) => {
 
   test("the explorer shows what a wallet delegates: to which wallet, what, with which rights, since when", async () => {
     const page = await open(walletPath(VAULT, "out"));
-    const rows = await rowsOf(page);
+    const rows = await readRows(page);
     const count = (...texts: string[]) => rows.filter((row) => texts.every((text) => row.includes(text))).length;
     for (const texts of [
       [HOT, "Whole wallet", "All rights", "v2"],
@@ -67,8 +67,8 @@ describeInBrowser("in a browser", (open, site) => {
       expect(text).toMatch(/(second|minute|hour)s? ago|now/);
       expect(text).toMatch(/\d{1,2} \w{3} \d{4}, \d\d:\d\d UTC/);
     }
-    expect(await textOf(page.locator(".list-end"))).toBe(`${rows.length} delegations`);
-    expect(await textOf(page.locator(".freshness"))).toMatch(/^As of block [\d,]+, (now|\d+ \w+ ago)$/);
+    expect(await readText(page.locator(".list-end"))).toBe(`${rows.length} delegations`);
+    expect(await readText(page.locator(".freshness"))).toMatch(/^As of block [\d,]+, (now|\d+ \w+ ago)$/);
     const links = await page.locator(`main a[href^="${BLOCK_EXPLORER}/"]`).evaluateAll((all) => all.map(String));
     expect(links).toContain(`${BLOCK_EXPLORER}/address/${NFT}`);
     expect(links.filter((link) => /\/tx\/0x[0-9a-f]{64}$/.test(link))).toHaveLength(rows.length);
@@ -77,14 +77,14 @@ describeInBrowser("in a browser", (open, site) => {
 
   test("the explorer shows which wallets trust a wallet, each with a link to its own view", async () => {
     const page = await open(walletPath(HOT, "in"));
-    const rows = await rowsOf(page);
+    const rows = await readRows(page);
     expect(rows.filter((row) => row.includes(VAULT))).toHaveLength(2);
-    // Exact, however large.
+    // Large amounts are exact.
     expect(rows.join()).toContain((2n ** 200n).toLocaleString("en"));
     await page.locator(".rows").getByRole("link", { name: VAULT }).first().click();
     await page.getByRole("link", { name: "Outgoing", exact: true, includeHidden: false }).waitFor();
     expect(new URL(page.url()).search).toBe(walletPath(VAULT, "out").slice(1));
-    expect((await rowsOf(page)).some((row) => row.includes(HOT))).toBe(true);
+    expect((await readRows(page)).some((row) => row.includes(HOT))).toBe(true);
   });
 
   test("the explorer's checks answer as the API does, and name the delegation that grants it", async () => {
@@ -92,7 +92,7 @@ describeInBrowser("in a browser", (open, site) => {
     const verdict = page.locator(".verdict");
     const readVerdict = async () => {
       await verdict.locator(".freshness").waitFor();
-      return textOf(verdict.getByRole("heading").first());
+      return readText(verdict.getByRole("heading").first());
     };
     for (const [registry, label, type, fields] of CHECKS) {
       await page.goto("/?view=check");
@@ -102,70 +102,67 @@ describeInBrowser("in a browser", (open, site) => {
       for (const [name, value] of Object.entries(fields)) await form.locator(`#${name}`).fill(value);
       await form.getByRole("button", { name: "Check" }).click();
       const shown = await readVerdict();
-      const request = (await textOf(verdict.locator("code"))).replace(/\s/g, "");
+      const request = (await readText(verdict.locator("code"))).replace(/\s/g, "");
       expect(request).toContain(`/registry/${registry}/check/${type}?`);
       const answer = await (await fetch(request)).text();
       expect(answer, request).not.toBe("false");
       expect(shown.replaceAll(",", ""), request).toBe(answer === "true" ? "Yes" : answer);
-      expect(await rowsOf(page, ".grants > li"), request).toHaveLength(1);
+      expect(await readRows(page, ".grants > li"), request).toHaveLength(1);
 
       await page.goto(page.url().replace(fields.from, NOBODY));
       expect(await readVerdict(), request).toMatch(/^(No|0)$/);
-      expect(await textOf(verdict)).toContain(`No active delegation between the two in the ${registry} registry`);
+      expect(await readText(verdict)).toContain(`No active delegation between the two in the ${registry} registry`);
     }
   });
 
   test("the developer page: a wallet signs in, makes a key, uses it, sees its use, and revokes it", async () => {
-    const ask = (key: string) => fetch(`${site.url}/registry/v2/${HOT}`, { headers: { "X-API-KEY": key } });
+    const sendWithKey = (key: string) => fetch(`${site.url}/registry/v2/${HOT}`, { headers: { "X-API-KEY": key } });
     const wallet = createBrowserWallet({ chainId: 31337 });
     const page = await open("/developers", { ...wallet, permissions: ["clipboard-read", "clipboard-write"] });
-    await signIn(page);
+    await signInWithWallet(page);
     expect(wallet.signed).toEqual([expect.stringContaining(`${new URL(site.url).host} wants you to sign in`)]);
     await page.getByText("No keys yet").waitFor();
 
-    const key = await makeKey(page, "Example app");
+    const key = await makeKeyOnPage(page, "Example app");
     expect(key).toMatch(/^delreg_[0-9A-Za-z]{38}$/);
     const made = page.getByRole("region", { name: "The key for “Example app”" });
-    await until(
-      "focus is on the key",
-      () => focused(page),
-      10,
-      (id) => id === "made-key",
-    );
+    await waitUntilFocused(page, "made-key");
     await made.getByRole("button", { name: /^Copy key/ }).click();
     expect(await page.evaluate("navigator.clipboard.readText()")).toBe(key);
 
     const [, curl = "", fetched = ""] = await made.locator("pre").allInnerTexts();
     expect(curl).toBe(`curl -H "X-API-KEY: ${key}" "${site.url}/registry/v2/${wallet.account.address}"`);
     expect(await page.evaluate(`(async () => { ${fetched}; return response.status })()`)).toBe(200);
-    expect((await ask(key)).status).toBe(200);
+    expect((await sendWithKey(key)).status).toBe(200);
 
     await made.getByRole("button", { name: "I have stored it" }).click();
     expect(await page.content()).not.toContain(key);
-    const readUse = async () => {
+    const readUsage = async () => {
       await page.reload();
       const row = page.getByRole("listitem").filter({ hasText: "Example app" });
       await row.waitFor();
       return row.getByRole("img").getAttribute("aria-label");
     };
-    await until("two uses are shown", readUse, 30, (label) => /^2 requests in the last 30 days/.test(label ?? ""));
+    await waitUntil("two requests are shown", readUsage, 30, (label) =>
+      /^2 requests in the last 30 days/.test(label ?? ""),
+    );
 
     const revoke = page.getByRole("button", { name: "Revoke Example app" });
     const dialog = page.getByRole("dialog");
     await revoke.click();
     await dialog.getByRole("button", { name: "Keep it" }).click();
-    expect((await ask(key)).status).toBe(200);
+    expect((await sendWithKey(key)).status).toBe(200);
     await revoke.click();
     await dialog.getByRole("button", { name: "Revoke key" }).click();
     await page.getByText("No keys yet").waitFor();
-    expect((await ask(key)).status).toBe(401);
+    expect((await sendWithKey(key)).status).toBe(401);
     await page.getByText("1 revoked key").click();
     await page.getByText("revoked today").waitFor();
 
     await page.getByRole("button", { name: "Sign out" }).click();
-    await heading(page, "Sign in with your wallet").waitFor();
+    await findHeading(page, "Sign in with your wallet").waitFor();
     await page.reload();
-    await heading(page, "Sign in with your wallet").waitFor();
+    await findHeading(page, "Sign in with your wallet").waitFor();
   });
 
   test("the insights page draws the activity, with the numbers in tables", async () => {
@@ -180,7 +177,7 @@ describeInBrowser("in a browser", (open, site) => {
     await form.getByRole("button", { name: "Send request" }).click();
     const result = form.locator(".result");
     await result.getByText("200 OK").waitFor();
-    expect(await result.getByRole("group", { name: "Answer" }).allInnerTexts()).toEqual(["true"]);
+    expect(await result.getByRole("group", { name: "Response" }).allInnerTexts()).toEqual(["true"]);
     await result.getByText("X-Indexed-Block", { exact: true }).waitFor();
   });
 });

@@ -3,13 +3,13 @@ import { join } from "node:path";
 import { PAGES, type PageName } from "../../web/pages.ts";
 import { GUEST, NFT, VAULT } from "../support/api.ts";
 import { DESKTOP, launchBrowser, PHONE } from "../support/browser.ts";
-import { launchDev, sandboxFolder } from "../support/dev.ts";
+import { launchDev, resolveSandboxFolder } from "../support/dev.ts";
 
-// npm run screenshots: pictures of every page, of the sandbox, in docs/images/.
+// npm run screenshots: pictures of every page over the sandbox's sample data, in docs/images/.
 
 const IMAGES = join(import.meta.dirname, "../../docs/images");
 
-/** What there is to see of a page, where its own path shows little of it. */
+/** Paths to show instead of a page's own, which is almost empty. */
 const VIEWS: Partial<Record<PageName, Record<string, string>>> = {
   explorer: {
     explorer: `/?wallet=${VAULT}&chainId=1&view=out`,
@@ -21,7 +21,7 @@ const VIEWS: Partial<Record<PageName, Record<string, string>>> = {
 const views = PAGES.flatMap(({ name, path }) => Object.entries(VIEWS[name] ?? { [name]: path }));
 
 await mkdir(IMAGES, { recursive: true });
-const dev = await launchDev(sandboxFolder("screenshots"));
+const dev = await launchDev(resolveSandboxFolder("screenshots"));
 try {
   await dev.untilReady();
   const browser = await launchBrowser();

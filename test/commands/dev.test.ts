@@ -1,17 +1,15 @@
-import { exec } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { promisify } from "node:util";
 import pg from "pg";
 import { createClient, http } from "viem";
 import { getBlockNumber } from "viem/actions";
 import { expect, test } from "vitest";
-import { isPortFree } from "../../stack/ports.ts";
-import { sandboxFolder, sandboxProcesses, startDev } from "../support/dev.ts";
-import { until } from "../support/setup.ts";
+import { isPortFree } from "../../process/ports.ts";
+import { listSandboxProcesses, resolveSandboxFolder, startDev } from "../support/dev.ts";
+import { ROOT } from "../support/root.ts";
+import { waitUntil } from "../support/setup.ts";
 
-const ROOT = join(import.meta.dirname, "../..");
-const FOLDER = sandboxFolder("test");
+const FOLDER = resolveSandboxFolder("test");
 
 const V1 = {
   registry: "v1",
@@ -26,14 +24,14 @@ const V2 = {
   ended: true,
 };
 
-test("npm run dev indexes delegations of every kind, its curl lines work, and Ctrl-C leaves nothing behind", async () => {
+test("npm run dev indexes delegations of every kind, prints working curl lines, and ends completely on Ctrl-C", async () => {
   const dev = await startDev(FOLDER);
   await dev.untilReady();
 
   const readme = readFileSync(join(ROOT, "README.md"), "utf8");
   const curls = dev.output().match(/curl ".*"/g) ?? [];
-  const answers = await Promise.all(curls.map((curl) => promisify(exec)(`${curl} -s`)));
-  expect(answers.map(({ stdout }) => JSON.parse(stdout))).toEqual([true, expect.arrayContaining([])]);
+  const answers = await Promise.all(curls.map((curl) => fetch(curl.slice('curl "'.length, -1))));
+  expect(await Promise.all(answers.map((answer) => answer.json()))).toEqual([true, expect.arrayContaining([])]);
   for (const curl of curls) expect(readme).toContain(curl.replace(String(dev.apiPort), "8080"));
 
   const client = new pg.Client(dev.databaseUrl());
@@ -53,8 +51,8 @@ test("npm run dev indexes delegations of every kind, its curl lines work, and Ct
 
   const chain = createClient({ transport: http(`http://127.0.0.1:${dev.chainPort}`), cacheTime: 0 });
   const before = await getBlockNumber(chain);
-  await until(
-    "the chain mines two blocks by itself",
+  await waitUntil(
+    "the chain mines two blocks",
     () => getBlockNumber(chain),
     30,
     (block) => block >= before + 2n,
@@ -62,6 +60,6 @@ test("npm run dev indexes delegations of every kind, its curl lines work, and Ct
 
   dev.signal("SIGINT");
   await dev.exited;
-  expect(sandboxProcesses(FOLDER)).toEqual([]);
+  expect(listSandboxProcesses(FOLDER)).toEqual([]);
   for (const port of dev.ports) expect(await isPortFree("127.0.0.1", port)).toBe(true);
 }, 400_000);

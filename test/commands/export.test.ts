@@ -4,11 +4,11 @@ import { asyncBufferFromFile, parquetMetadataAsync, parquetReadObjects } from "h
 import pg from "pg";
 import { maxUint256, stringToHex } from "viem";
 import { beforeAll, describe, expect, test } from "vitest";
-import { exportCommand } from "../../export/export-command.ts";
+import { exportCommand } from "../../commands/export/export-command.ts";
 import { createSampleDatabase } from "../support/api.ts";
 import { addChanges, createFolder, runExport, startExport } from "../support/export.ts";
-import { rolesFor, runRoles } from "../support/roles.ts";
-import { connect, createDatabase } from "../support/setup.ts";
+import { createRoleSettings, runRoles } from "../support/roles.ts";
+import { connectClient, createDatabase } from "../support/setup.ts";
 
 const RIGHTS = 'say "hi", twice';
 
@@ -34,9 +34,9 @@ const queryOf = (what: string, block: number) =>
 
 type Cells = (string | null)[];
 
-/** Every cell as Postgres writes it, after a line of names. */
+/** Reads every cell as Postgres' text, after a line of column names. */
 const readTexts = async (what: string, block: number): Promise<Cells[]> => {
-  const database = await connect(databaseUrl);
+  const database = await connectClient(databaseUrl);
   await database.query("set timezone = 'UTC'");
   const { rows, fields } = await database.query<Cells>({
     text: queryOf(what, block),
@@ -46,7 +46,7 @@ const readTexts = async (what: string, block: number): Promise<Cells[]> => {
   return [fields.map(({ name }) => name), ...rows];
 };
 
-/** The cells of a CSV file, by line; null where there is nothing, not even quotes. */
+/** Reads the cells of a CSV file by line; null for an empty cell without quotes. */
 const readCsv = async (file: string): Promise<Cells[]> =>
   (await readFile(file, "utf8"))
     .trimEnd()
@@ -64,8 +64,8 @@ const readParquet = async (filename: string) => {
   return { rows, notes: Object.fromEntries(notes.map(({ key, value }) => [key, value])) };
 };
 
-/** A cell of a Parquet file as Postgres would write it. */
-const cellText = (cell: unknown) => {
+/** Formats a cell of a Parquet file like Postgres. */
+const formatCell = (cell: unknown) => {
   if (cell instanceof Date) return cell.toISOString().replace("T", " ").replace(".000Z", "+00");
   return typeof cell === "boolean" ? String(cell).slice(0, 1) : cell == null ? null : String(cell);
 };
@@ -75,7 +75,7 @@ describe.for([
   ["changes", "a past block", 3],
   ["state", "the newest block", 0],
   ["state", "a past block", 3],
-] as const)("export of %s at %s has the rows that SQL has", ([what, , back]) => {
+] as const)("export of %s at %s has the rows of SQL", ([what, , back]) => {
   const exportAs = async (format: string) => {
     const file = join(await createFolder(), `rows.${format}`);
     const block = newest - back;
@@ -86,7 +86,7 @@ describe.for([
     expect(output).toContain(`of chain 1 at block ${block}.`);
     const texts = await readTexts(what, block);
     expect(texts.length).toBeGreaterThan(5);
-    // Cells that are easy to get wrong: 78 digits, quotes and commas.
+    // Error-prone cells: 78 digits, quotes and commas.
     if (what === "changes" && back === 0) {
       const hard = [String(maxUint256), String(maxUint256 - 1n), RIGHTS];
       expect(texts).toContainEqual(expect.arrayContaining(hard));
@@ -99,13 +99,13 @@ describe.for([
     expect(await readCsv(file)).toEqual(texts);
   });
 
-  test("as Parquet, with numbers and times where they fit", async () => {
+  test("as Parquet, with native numbers and times where they fit", async () => {
     const { file, block, texts } = await exportAs("parquet");
     const { rows, notes } = await readParquet(file);
     expect(notes).toMatchObject({ what, chain_id: "1", block: String(block) });
     const [names = [], ...cells] = texts;
     expect(Object.keys(rows[0] ?? {})).toEqual(names);
-    expect(rows.map((row) => names.map((name) => cellText(row[name ?? ""])))).toEqual(cells);
+    expect(rows.map((row) => names.map((name) => formatCell(row[name ?? ""])))).toEqual(cells);
     expect(rows[0]).toMatchObject({
       chain_id: 1n,
       block_number: expect.any(BigInt),
@@ -115,7 +115,7 @@ describe.for([
 });
 
 test("export works with the analyst's role, and shows no password", async () => {
-  const { env, urls } = rolesFor(await createSampleDatabase());
+  const { env, urls } = createRoleSettings(await createSampleDatabase());
   expect(await runRoles(env)).toMatchObject({ code: 0 });
   const folder = await createFolder();
   for (const format of ["csv", "parquet"]) {
@@ -126,7 +126,7 @@ test("export works with the analyst's role, and shows no password", async () => 
   }
 });
 
-test("npm run export writes the file and ends with code 0; with unusable arguments it ends with code 1", async () => {
+test("npm run export writes the file and ends with code 0, or with code 1 for bad arguments", async () => {
   const out = join(await createFolder(), "rows.csv");
   const exported = startExport(databaseUrl, "--format", "csv", "--what", "state", "--chain", "1", "--out", out);
   const refused = startExport(databaseUrl, "--table", "x");
@@ -136,7 +136,7 @@ test("npm run export writes the file and ends with code 0; with unusable argumen
   expect(refused.output()).toContain("--table");
 });
 
-test("an export that is aborted ends with code 1 and leaves no file", async () => {
+test("an aborted export ends with code 1 and leaves no file", async () => {
   const folder = await createFolder();
   const aborting = new AbortController();
   const code = await exportCommand(["--format", "csv", "--chain", "1", "--out", join(folder, "rows.csv")], {
@@ -147,16 +147,16 @@ test("an export that is aborted ends with code 1 and leaves no file", async () =
   expect([code, await readdir(folder)]).toEqual([1, []]);
 });
 
-describe("export refuses, and leaves an existing file alone,", () => {
+describe("export ends with code 1 and keeps an existing file for", () => {
   const catchingUp = async () => {
     const url = await createSampleDatabase();
-    await (await connect(url)).query("update indexer.shard set caught_up = false");
+    await (await connectClient(url)).query("update indexer.shard set caught_up = false");
     return url;
   };
   const sample = async () => databaseUrl;
 
   test.for([
-    ["a chain that is not indexed", sample, "--chain 10", /Chain 10 is not indexed here. Indexed are: 1, 137/],
+    ["a chain that is not indexed", sample, "--chain 10", /Chain 10 is not indexed here. Indexed chains: 1, 137/],
     [
       "a block that is not indexed yet",
       sample,
@@ -171,7 +171,7 @@ describe("export refuses, and leaves an existing file alone,", () => {
     ],
     ["a database without an index", createDatabase, "--chain 1", /no schema "analytics"/],
     [
-      "unusable arguments, and names all of them",
+      "bad arguments, all of which it names",
       sample,
       "--what all --chain x --block 1.5",
       /--what must be changes or state\.\n.*--chain must be a whole number.*\n.*--block must be a whole number/,

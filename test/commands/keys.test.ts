@@ -4,38 +4,24 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import pg from "pg";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
+import { migrate } from "../../api/database/migrate.ts";
 import { generateKey, isWellFormed, prefixOf } from "../../api/keys/api-key.ts";
-import { keysCommand } from "../../api/keys/keys-command.ts";
-import { migrate } from "../../api/migrate.ts";
-import { startEmbeddedPostgres } from "../../stack/embedded-postgres.ts";
-import { findFreePort } from "../../stack/ports.ts";
-import { CHECK, createSampleDatabase, FRESH_FOR_A_DAY, startApi } from "../support/api.ts";
-import { addKey, endKey, misspell, secretOf } from "../support/keys.ts";
-import { connect, createDatabase } from "../support/setup.ts";
+import { startEmbeddedPostgres } from "../../local/embedded-postgres.ts";
+import { findFreePort } from "../../process/ports.ts";
+import { CHECK, createSampleDatabase, FRESH_FOR_A_DAY, startTestApi } from "../support/api.ts";
+import { addKey, extractSecret, misspellKey, revokeAddedKey } from "../support/keys.ts";
+import { ROOT } from "../support/root.ts";
+import { runKeys } from "../support/run-keys.ts";
+import { connectClient, createDatabase } from "../support/setup.ts";
 
-const ROOT = join(import.meta.dirname, "../..");
-
-type Outcome = { code: number; stdout: string; stderr: string };
-
-/** The command in this process. */
-const runKeys = async (args: string[], databaseUrl: string): Promise<Outcome> => {
-  const [stdout, stderr]: [string[], string[]] = [[], []];
-  const code = await keysCommand(args, {
-    environment: { DATABASE_URL: databaseUrl },
-    print: (text) => stdout.push(text, "\n"),
-    say: (text) => stderr.push(text, "\n"),
-  });
-  return { code, stdout: stdout.join(""), stderr: stderr.join("") };
-};
-
-/** Its output where it succeeds. */
-const keys = async (databaseUrl: string, ...args: string[]): Promise<Omit<Outcome, "code">> => {
+/** Runs the command, and expects success. */
+const keys = async (databaseUrl: string, ...args: string[]) => {
   const { code, stdout, stderr } = await runKeys(args, databaseUrl);
   expect(code, stderr).toBe(0);
   return { stdout, stderr };
 };
 
-/** The lines of a table, by the names of their columns. */
+/** Parses a printed table into rows by column name. */
 const readTable = (text: string): Record<string, string>[] => {
   const [head = "", ...lines] = text.trimEnd().split("\n");
   const columns = head.split(/ {2,}/).map((name) => ({ name, start: head.indexOf(name) }));
@@ -48,7 +34,7 @@ const readTable = (text: string): Record<string, string>[] => {
 
 const MINUTE = /^\d{4}-\d{2}-\d{2} \d{2}:\d{2}$/;
 
-/** Expects a time that is a minute ago or less. */
+/** Expects the current minute or the one before. */
 const expectNow = (text = "") => {
   expect(text).toMatch(MINUTE);
   const age = Date.now() - Date.parse(`${text.replace(" ", "T")}Z`);
@@ -56,10 +42,10 @@ const expectNow = (text = "") => {
   expect(age).toBeLessThan(120_000);
 };
 
-test("create prints only the key, which is accepted at once, stored nowhere, and listed by its prefix with its use", async () => {
+test("create prints only the key, which is accepted at once, not stored, and listed by prefix with its usage", async () => {
   const databaseUrl = await createSampleDatabase();
-  const client = await connect(databaseUrl);
-  const api = await startApi({ databaseUrl, env: FRESH_FOR_A_DAY });
+  const client = await connectClient(databaseUrl);
+  const api = await startTestApi({ databaseUrl, env: FRESH_FOR_A_DAY });
   const ask = async (key: string) => (await api.get(CHECK, { headers: { "X-API-KEY": key } })).status;
 
   const { stdout, stderr } = await keys(databaseUrl, "create", "--name", " Example, Inc. ");
@@ -71,9 +57,9 @@ test("create prints only the key, which is accepted at once, stored nowhere, and
 
   expect(await ask(key)).toBe(200);
   expect(await ask(key)).toBe(200);
-  expect(await ask(misspell(key))).toBe(401);
+  expect(await ask(misspellKey(key))).toBe(401);
   expect(await ask(generateKey())).toBe(401);
-  // It writes down how often the key was used.
+  // Stopping the API stores the usage.
   await api.stop();
 
   const { rows } = await client.query("select tablename from pg_tables where schemaname = 'service'");
@@ -83,12 +69,18 @@ test("create prints only the key, which is accepted at once, stored nowhere, and
     stored.push(...table.rows.map(({ text }) => text));
   }
   expect(stored.join("\n")).toContain(prefixOf(key));
-  expect(stored.join("\n")).not.toContain(secretOf(key));
+  expect(stored.join("\n")).not.toContain(extractSecret(key));
 
   const list = await keys(databaseUrl, "list");
-  expect(list.stdout + list.stderr).not.toContain(secretOf(key));
+  expect(list.stdout + list.stderr).not.toContain(extractSecret(key));
   const [{ CREATED, "LAST USED": lastUsed, ...others } = {}] = readTable(list.stdout);
-  expect(others).toEqual({ NAME: "Example, Inc.", PREFIX: prefixOf(key), REQUESTS: "2", STATE: "active" });
+  expect(others).toEqual({
+    NAME: "Example, Inc.",
+    PREFIX: prefixOf(key),
+    OWNER: "operator",
+    REQUESTS: "2",
+    STATE: "active",
+  });
   expectNow(CREATED);
   expectNow(lastUsed);
 
@@ -96,7 +88,42 @@ test("create prints only the key, which is accepted at once, stored nowhere, and
   expect(readTable(usage.stdout)).toEqual([
     { DAY: lastUsed?.slice(0, 10), NAME: "Example, Inc.", PREFIX: prefixOf(key), REQUESTS: "2" },
   ]);
-  expect(usage.stdout).not.toContain(secretOf(key));
+  expect(usage.stdout).not.toContain(extractSecret(key));
+});
+
+describe("block and unblock", () => {
+  const OWNER = `0x${"aB".repeat(20)}`;
+
+  test("change the state of an owner's keys in the list, of that owner only", async () => {
+    const databaseUrl = await createDatabase();
+    await migrate(databaseUrl);
+    const client = await connectClient(databaseUrl);
+    for (const [index, owner] of [OWNER.toLowerCase(), `eip155:137:${OWNER.toLowerCase()}`].entries()) {
+      const { id } = await addKey(client, `key ${index}`);
+      await client.query("update service.api_key set owner = $1, slot = 1 where id = $2", [owner, id]);
+    }
+    const listStates = async () =>
+      readTable((await keys(databaseUrl, "list")).stdout).map(({ OWNER: owner, STATE }) => [owner, STATE]);
+    const [plain, contract] = [OWNER.toLowerCase(), `eip155:137:${OWNER.toLowerCase()}`];
+    expect((await keys(databaseUrl, "block", OWNER)).stderr).toContain(`${plain} is blocked`);
+    expect(await listStates()).toEqual([
+      [plain, "blocked"],
+      [contract, "active"],
+    ]);
+    await keys(databaseUrl, "block", OWNER);
+    await keys(databaseUrl, "unblock", OWNER);
+    expect((await keys(databaseUrl, "unblock", OWNER)).stderr).toContain("was not blocked");
+    expect(await listStates()).toEqual([
+      [plain, "active"],
+      [contract, "active"],
+    ]);
+  });
+
+  test.for([[], ["delreg_abc"], [OWNER, OWNER], [OWNER.slice(1)]])("refuse what is no owner: %j", async (args) => {
+    const { code, stderr } = await runKeys(["block", ...args], "postgres://127.0.0.1:1/none");
+    expect(code).toBe(1);
+    expect(stderr).toContain("block <owner>");
+  });
 });
 
 describe("list, usage and revoke", () => {
@@ -115,7 +142,7 @@ describe("list, usage and revoke", () => {
     return rows[0]?.revoked_at;
   };
 
-  test("the first command on an empty database makes the tables, and says that there are no keys", async () => {
+  test("the first command creates the tables, and reports that there are no keys", async () => {
     const empty = await createDatabase();
     const { stdout, stderr } = await keys(empty, "list");
     expect(stdout).toBe("");
@@ -123,10 +150,10 @@ describe("list, usage and revoke", () => {
     expect((await keys(empty, "usage")).stderr).toContain("No requests with a key in the last 30 days");
   });
 
-  test("list shows every key: used or not, revoked or not", async () => {
+  test("list shows used, unused and revoked keys", async () => {
     const own = await createDatabase();
     await migrate(own);
-    const database = await connect(own);
+    const database = await connectClient(own);
     const [used, unused, revoked] = [
       await addKey(database, "used"),
       await addKey(database, "a name with  two spaces in it"),
@@ -135,7 +162,7 @@ describe("list, usage and revoke", () => {
     await database.query("update service.api_key set created_at = '2024-02-29 23:59:59.999+00' where id = $1", [
       used.id,
     ]);
-    await endKey(database, revoked.key);
+    await revokeAddedKey(database, revoked.key);
     await database.query(
       `insert into service.api_key_usage values
         ($1, '2024-03-01', 9007199254740993, '2024-03-01 12:34:56+00'), ($1, '2024-03-02', 7, '2024-03-02 01:02:03+00'),
@@ -143,22 +170,38 @@ describe("list, usage and revoke", () => {
       [used.id, revoked.id],
     );
     const { stdout } = await keys(own, "list");
-    for (const { key } of [used, unused, revoked]) expect(stdout).not.toContain(secretOf(key));
+    for (const { key } of [used, unused, revoked]) expect(stdout).not.toContain(extractSecret(key));
     const lines = stdout.trimEnd().split("\n");
-    expect(lines[0]).toMatch(/^NAME +PREFIX +CREATED +LAST USED +REQUESTS +STATE$/);
+    expect(lines[0]).toMatch(/^NAME +PREFIX +OWNER +CREATED +LAST USED +REQUESTS +STATE$/);
     expect(lines.slice(1).map((line) => line.split(/ {3,}| {2}(?!two)/))).toEqual([
-      ["used", prefixOf(used.key), "2024-02-29 23:59", "2024-03-02 01:02", "9007199254741000", "active"],
-      ["a name with  two spaces in it", prefixOf(unused.key), expect.stringMatching(MINUTE), "never", "0", "active"],
-      ["gone", prefixOf(revoked.key), expect.stringMatching(MINUTE), "2024-03-01 00:00", "1", expect.any(String)],
+      ["used", prefixOf(used.key), "operator", "2024-02-29 23:59", "2024-03-02 01:02", "9007199254741000", "active"],
+      [
+        "a name with  two spaces in it",
+        prefixOf(unused.key),
+        "operator",
+        expect.stringMatching(MINUTE),
+        "never",
+        "0",
+        "active",
+      ],
+      [
+        "gone",
+        prefixOf(revoked.key),
+        "operator",
+        expect.stringMatching(MINUTE),
+        "2024-03-01 00:00",
+        "1",
+        expect.any(String),
+      ],
     ]);
     const [, gone] = /revoked (.*)$/.exec(lines[3] ?? "") ?? [];
     expectNow(gone);
   });
 
-  test("usage shows requests by key and day: of 30 days or --days, of all keys or one", async () => {
+  test("usage shows requests by key and day, of 30 days or --days, of all keys or one", async () => {
     const own = await createDatabase();
     await migrate(own);
-    const database = await connect(own);
+    const database = await connectClient(own);
     const [one, other] = [await addKey(database, "one"), await addKey(database, "other")];
     const counts: [string, number, number][] = [
       [one.id, 0, 3],
@@ -201,31 +244,31 @@ describe("list, usage and revoke", () => {
     const other = await addKey(client, "stays");
     const { stdout, stderr } = await keys(databaseUrl, "revoke", wordFor(key));
     expect(stdout).toBe("");
-    expect(stderr).toMatch(/^The key delreg_\w{4} of "by .*" is revoked\. Within a minute/m);
+    expect(stderr).toMatch(/^The key delreg_\w{8} of "by .*" is revoked\. Within a minute/m);
     expect(stderr).toContain(prefixOf(key));
-    expect(stderr).not.toContain(secretOf(key));
+    expect(stderr).not.toContain(extractSecret(key));
     expect(await revokedAt(key)).toBeInstanceOf(Date);
     expect(await revokedAt(other.key)).toBeNull();
   });
 
-  test("revoke keeps the time of a key that was revoked before", async () => {
+  test("revoke keeps the time of an already revoked key", async () => {
     const { key } = await addKey(client, "long gone");
     await client.query("update service.api_key set revoked_at = '2024-03-01 12:34:56+00' where prefix = $1", [
       prefixOf(key),
     ]);
     expect((await keys(databaseUrl, "revoke", "long gone")).stderr).toContain(
-      "was revoked at 2024-03-01 12:34 already",
+      "was already revoked at 2024-03-01 12:34",
     );
     expect(await revokedAt(key)).toEqual(new Date("2024-03-01T12:34:56Z"));
   });
 
-  test("revoke by a name of several active keys fails, lists their prefixes, and revokes none", async () => {
+  test("revoke fails for a name of several active keys, and lists their prefixes", async () => {
     const [first, second, gone] = [
       await addKey(client, "twice"),
       await addKey(client, "twice"),
       await addKey(client, "twice"),
     ];
-    await endKey(client, gone.key);
+    await revokeAddedKey(client, gone.key);
     const { code, stdout, stderr } = await runKeys(["revoke", "twice"], databaseUrl);
     expect([code, stdout]).toEqual([1, ""]);
     expect(stderr).toContain(prefixOf(first.key));
@@ -233,24 +276,56 @@ describe("list, usage and revoke", () => {
     expect(stderr).not.toContain(prefixOf(gone.key));
     expect(await revokedAt(first.key)).toBeNull();
 
-    // Only one active key of this name is left.
-    await endKey(client, first.key);
+    // One active key of this name is left.
+    await revokeAddedKey(client, first.key);
     expect((await keys(databaseUrl, "revoke", "twice")).stderr).toContain(prefixOf(second.key));
     expect(await revokedAt(second.key)).toBeInstanceOf(Date);
   });
 
-  test("revoke fails for an unknown key, and does not repeat it, as it may be a key with a typo", async () => {
+  test("revoke fails for an unknown key, and does not repeat it, as it may be a mistyped key", async () => {
     const { key } = await addKey(client, "Somebody");
-    const texts = [misspell(key), "somebody", "delreg_", `${prefixOf(key)}0`, "%", "' or true --"];
+    const texts = [misspellKey(key), "somebody", "delreg_", `${prefixOf(key)}0`, "%", "' or true --"];
     const { host, pathname } = new URL(databaseUrl);
-    const stderr = `Database ${host}${pathname}\nThere is no such key. "npm run keys -- list" shows all.\n`;
+    const stderr = `Database ${host}${pathname}\nThere is no such key. "npm run keys -- list" lists all keys.\n`;
     for (const text of texts) {
       expect(await runKeys(["revoke", text], databaseUrl)).toEqual({ code: 1, stdout: "", stderr });
     }
     expect(await revokedAt(key)).toBeNull();
   });
 
-  test("two keys may have the same name", async () => {
+  test("revoke takes a text that begins like a key for a prefix, never for a name", async () => {
+    const { key } = await addKey(client, "the operator's own");
+    const impostor = await addKey(client, prefixOf(key));
+    expect((await keys(databaseUrl, "revoke", prefixOf(key))).stderr).toContain('of "the operator\'s own" is revoked');
+    expect(await revokedAt(impostor.key)).toBeNull();
+    const nowhere = await addKey(client, "delreg_nowhere0");
+    expect((await runKeys(["revoke", "delreg_nowhere0"], databaseUrl)).code).toBe(1);
+    expect(await revokedAt(nowhere.key)).toBeNull();
+  });
+
+  test.for([
+    ["delreg_a1B2c3D4", "must not begin like a key"],
+    ["\u001b[2Jgone", "must be 1 to 64 characters of plain text"],
+    ["x".repeat(65), "must be 1 to 64 characters of plain text"],
+  ])("create refuses the name %j", async ([name = "", reason = ""]) => {
+    const { code, stdout, stderr } = await runKeys(["create", "--name", name], databaseUrl);
+    expect([code, stdout]).toEqual([1, ""]);
+    expect(stderr).toContain(`The name ${reason}`);
+  });
+
+  test("create ends if every prefix is taken", async () => {
+    const own = await createDatabase();
+    await migrate(own);
+    const database = await connectClient(own);
+    await database.query(`
+      create function service.refuse() returns trigger language plpgsql as 'begin return null; end';
+      create trigger refuse before insert on service.api_key for each row execute function service.refuse()`);
+    const { code, stdout, stderr } = await runKeys(["create", "--name", "none"], own);
+    expect([code, stdout]).toEqual([1, ""]);
+    expect(stderr).toContain("No key could be made");
+  });
+
+  test("create accepts a name that another key has", async () => {
     const create = () => keys(databaseUrl, "create", "--name", "same");
     expect((await create()).stdout).not.toBe((await create()).stdout);
     const { rows } = await client.query("select from service.api_key where name = 'same'");
@@ -276,7 +351,7 @@ describe("list, usage and revoke", () => {
     for (const command of ["create --name <name>", "list", "usage", "revoke <key>"]) expect(stderr).toContain(command);
   });
 
-  test("a key among bad arguments is not repeated", async () => {
+  test("bad arguments are not repeated if they contain a key", async () => {
     const { key } = await addKey(client);
     const lines = [
       ["list", key],
@@ -289,36 +364,36 @@ describe("list, usage and revoke", () => {
     for (const args of lines) {
       const { code, stdout, stderr } = await runKeys(args, databaseUrl);
       expect(code).toBe(1);
-      expect(stdout + stderr).not.toContain(secretOf(key));
+      expect(stdout + stderr).not.toContain(extractSecret(key));
     }
   });
 });
 
 test.for<[string, () => string | Promise<string>, string]>([
-  ["is out of reach", async () => `postgres://me:hunter2@127.0.0.1:${await findFreePort()}/keys`, "ECONNREFUSED"],
+  ["is unreachable", async () => `postgres://me:hunter2@127.0.0.1:${await findFreePort()}/keys`, "ECONNREFUSED"],
   [
     "refuses the password",
     async () => (await createDatabase()).replace(/:[^:@]+@/, ":hunter2@"),
     "password authentication failed",
   ],
   ["is not Postgres", () => "mysql://me:hunter2@127.0.0.1/keys", "DATABASE_URL must be a postgres:// URL"],
-])("a database that %s fails the command with the reason, without the password", async ([, urlOf, reason]) => {
+])("list fails with the reason and without the password for a database that %s", async ([, urlOf, reason]) => {
   const { code, stdout, stderr } = await runKeys(["list"], await urlOf());
   expect([code, stdout]).toEqual([1, ""]);
   expect(stderr).toContain(reason);
   expect(stderr).not.toContain("hunter2");
 });
 
-test("npm run keys without DATABASE_URL says what to do, and finds the Postgres of a running npm start", async () => {
-  // In a copy of the project: in the project itself, npm start may be running.
+test("npm run keys without DATABASE_URL explains what to set, or finds the Postgres of a running npm start", async () => {
+  // Uses a copy of the project, as npm start may be running in the project itself.
   const directory = await mkdtemp(join(tmpdir(), "delegation-registry-keys-"));
   await chmod(directory, 0o755);
   onTestFinished(() => rm(directory, { recursive: true, force: true }));
-  for (const part of ["api", "registry", "stack", "package.json"]) {
+  for (const part of ["api", "commands", "local", "process", "registry", "package.json"]) {
     await cp(join(ROOT, part), join(directory, part), { recursive: true });
   }
   await symlink(join(ROOT, "node_modules"), join(directory, "node_modules"));
-  const runNpm = (...args: string[]): Promise<Outcome> =>
+  const runNpm = (...args: string[]): Promise<Awaited<ReturnType<typeof runKeys>>> =>
     new Promise((resolve) => {
       const env = { PATH: process.env.PATH, HOME: process.env.HOME };
       const options = { cwd: directory, env, timeout: 60_000 };
@@ -336,7 +411,7 @@ test("npm run keys without DATABASE_URL says what to do, and finds the Postgres 
   onTestFinished(() => postgres.stop());
   const { code, stdout, stderr } = await runNpm("create", "--name", "own");
   expect(code, stderr).toBe(0);
-  const database = await connect(postgres.url);
+  const database = await connectClient(postgres.url);
   const { rows } = await database.query("select prefix from service.api_key");
   expect(rows).toEqual([{ prefix: prefixOf(stdout) }]);
   expect(stdout).toMatch(/^\S+\n$/);

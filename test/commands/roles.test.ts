@@ -1,23 +1,23 @@
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { scramVerifier } from "../../roles/scram-verifier.ts";
-import { startNode } from "../../stack/child.ts";
-import { CHECK, createSampleDatabase, FRESH_FOR_A_DAY, startApi } from "../support/api.ts";
-import { servedSchema } from "../support/index-copy.ts";
-import { addKey, endKey } from "../support/keys.ts";
-import { keepOutput } from "../support/output.ts";
-import { expectRights, rolesFor, runRoles } from "../support/roles.ts";
-import { connect, createDatabase, until } from "../support/setup.ts";
-import { uniqueName } from "../support/unique-name.ts";
+import { deriveScramVerifier } from "../../commands/roles/scram-verifier.ts";
+import { startNode } from "../../process/child.ts";
+import { CHECK, createSampleDatabase, FRESH_FOR_A_DAY, startTestApi } from "../support/api.ts";
+import { readServedSchema } from "../support/index-copy.ts";
+import { addKey, revokeAddedKey } from "../support/keys.ts";
+import { captureOutput } from "../support/output.ts";
+import { createAdministrator, createRoleSettings, expectRights, runRoles } from "../support/roles.ts";
+import { connectClient, createDatabase, waitUntil } from "../support/setup.ts";
+import { generateName } from "../support/unique-name.ts";
 
-// With indexers that run under these roles: test/slow/commands/roles.test.ts.
+// test/slow/commands/roles.test.ts runs indexers with these roles.
 
-test("roles takes over what a superuser has made, and each role has its own rights and no others", async () => {
+test("roles hands over a superuser's objects, and gives each role its own rights and no others", async () => {
   const databaseUrl = await createSampleDatabase();
-  const database = await connect(databaseUrl);
-  await (await startApi({ databaseUrl })).stop();
-  const schema = await servedSchema(database);
-  const { env, roles, urls } = rolesFor(databaseUrl);
+  const database = await connectClient(databaseUrl);
+  await (await startTestApi({ databaseUrl })).stop();
+  const schema = await readServedSchema(database);
+  const { env, roles, urls } = createRoleSettings(databaseUrl);
   const first = await runRoles(env);
   expect(first).toMatchObject({ code: 0, output: expect.stringContaining("handed over") });
   expect(first.output).not.toContain("secret");
@@ -37,63 +37,74 @@ test("roles takes over what a superuser has made, and each role has its own righ
   );
   expect((await runRoles(env)).output).not.toContain("handed over");
 
-  const api = await startApi({ databaseUrl: urls.api, env: FRESH_FOR_A_DAY });
+  const api = await startTestApi({ databaseUrl: urls.api, env: FRESH_FOR_A_DAY });
   const [asIndexer, asApi, asAnalyst] = [
-    await connect(urls.indexer),
-    await connect(urls.api),
-    await connect(urls.analyst),
+    await connectClient(urls.indexer),
+    await connectClient(urls.api),
+    await connectClient(urls.analyst),
   ];
   const { key, id } = await addKey(asApi);
   expect(await (await api.get(CHECK, { headers: { "X-API-KEY": key } })).text()).toBe("true");
-  await until("the key's use is stored", async () => {
+  await waitUntil("the key's usage is stored", async () => {
     const { rows } = await asApi.query("select 1 from service.api_key_usage where api_key_id = $1", [id]);
     return rows.length > 0;
   });
   await expectRights({ asIndexer, asApi, asAnalyst }, 1);
-  // The API's role is all that "npm run keys" needs.
-  await endKey(asApi, key);
+  // "npm run keys" needs only the API's role.
+  await revokeAddedKey(asApi, key);
 });
 
 test("roles changes nothing while the tables are in use", async () => {
   const databaseUrl = await createSampleDatabase();
-  const database = await connect(databaseUrl);
-  const { env, roles } = rolesFor(databaseUrl);
+  const database = await connectClient(databaseUrl);
+  const { env, roles } = createRoleSettings(databaseUrl);
   await database.query("begin; lock table indexer.shard in access share mode");
   expect(await runRoles(env)).toMatchObject({ code: 1, output: expect.stringContaining("The tables are in use") });
   await database.query("rollback");
   expect((await database.query("select 1 from pg_roles where rolname = $1", [roles.api])).rows).toEqual([]);
 });
 
-test("roles can be made, and made again with other passwords and shards, by an administrator without superuser", async () => {
-  const url = new URL(await createDatabase());
-  const admin = await connect(url.href);
-  const name = uniqueName("admin");
-  await admin.query(`create role ${name} login createrole password 'pass'`);
-  await admin.query(`alter database ${url.pathname.slice(1)} owner to ${name}`);
-  [url.username, url.password] = [name, "pass"];
-
-  const { env, urls, urlOf } = rolesFor(url.href);
+test("roles creates and updates roles as an administrator without superuser", async () => {
+  const { env, urls, urlOf } = createRoleSettings(await createAdministrator(await createDatabase()));
   expect(await runRoles(env)).toMatchObject({ code: 0 });
   const changed = { API_PASSWORD: "another-secret", INDEX_SCHEMAS: "mainnet,rollups" };
   expect(await runRoles({ ...env, ...changed })).toMatchObject({ code: 0 });
 
-  await expect(connect(urls.api)).rejects.toThrow("password authentication failed");
-  const asIndexer = await connect(urls.indexer);
+  await expect(connectClient(urls.api)).rejects.toThrow("password authentication failed");
+  const asIndexer = await connectClient(urls.indexer);
   await asIndexer.query("create view rollups.delegation_v1 as select 1 as one");
-  const asApi = await connect(urlOf(env.API_ROLE, changed.API_PASSWORD));
+  const asApi = await connectClient(urlOf(env.API_ROLE, changed.API_PASSWORD));
   expect((await asApi.query("select * from rollups.delegation_v1")).rows).toEqual([{ one: 1 }]);
+});
+
+test("roles limits an analyst's sessions, and keeps limits that the operator has changed", async () => {
+  const databaseUrl = await createDatabase();
+  const database = await connectClient(databaseUrl);
+  const { env, roles, urls } = createRoleSettings(databaseUrl);
+  await runRoles(env);
+  await database.query(`alter role ${roles.analyst} set statement_timeout = '10min'`);
+  await database.query(`alter role ${roles.analyst} reset work_mem; alter role ${roles.analyst} connection limit 2`);
+  await runRoles(env);
+  const first = await connectClient(urls.analyst);
+  const { rows } = await first.query(
+    "select string_agg(current_setting(name), ' ' order by name) as limits from pg_settings where name = any ($1)",
+    [["idle_in_transaction_session_timeout", "statement_timeout", "temp_file_limit", "work_mem"]],
+  );
+  expect(rows[0].limits).toBe("1min 10min 1GB 16MB");
+  await connectClient(urls.analyst);
+  await expect(connectClient(urls.analyst)).rejects.toThrow("too many connections for role");
 });
 
 test("roles refuses a role that is a superuser", async () => {
   const databaseUrl = await createDatabase();
-  const { env, roles } = rolesFor(databaseUrl);
-  await (await connect(databaseUrl)).query(`create role ${roles.api} superuser`);
+  const { env, roles } = createRoleSettings(databaseUrl);
+  await (await connectClient(databaseUrl)).query(`create role ${roles.api} superuser`);
   expect(await runRoles(env)).toMatchObject({ code: 1, output: expect.stringContaining("is a superuser") });
 });
 
-test("npm run roles names all problems of its settings at once, shows no password, and ends with code 1", async () => {
-  const { output, printed } = keepOutput();
-  const child = startNode(join(import.meta.dirname, "../../roles/main.ts"), [], {
+test("npm run roles ends with code 1 and all problems of its settings, without passwords", async () => {
+  const { output, printed } = captureOutput();
+  const child = startNode(join(import.meta.dirname, "../../commands/roles/main.ts"), [], {
     output,
     env: {
       PATH: process.env.PATH,
@@ -114,12 +125,12 @@ test("npm run roles names all problems of its settings at once, shows no passwor
   expect(printed()).not.toContain("s3cret");
 });
 
-test("scramVerifier() gives what Postgres itself stores of a password", async () => {
-  const database = await connect(await createDatabase());
-  const role = uniqueName("scram");
+test("deriveScramVerifier() returns what Postgres stores for a password", async () => {
+  const database = await connectClient(await createDatabase());
+  const role = generateName("scram");
   await database.query(`create role ${role} password 'correct horse'`);
   const { rows } = await database.query("select rolpassword from pg_authid where rolname = $1", [role]);
   await database.query(`drop role ${role}`);
   const [, salt = ""] = /^SCRAM-SHA-256\$4096:(.*?)\$/.exec(rows[0].rolpassword) ?? [];
-  expect(scramVerifier("correct horse", Buffer.from(salt, "base64"))).toBe(rows[0].rolpassword);
+  expect(deriveScramVerifier("correct horse", Buffer.from(salt, "base64"))).toBe(rows[0].rolpassword);
 });

@@ -1,8 +1,13 @@
 import { expect, test } from "vitest";
-import { start } from "../support/start.ts";
+import { startStack } from "../support/start.ts";
 
-test("npm start names the unusable settings of every part at once, and ends with code 1", async () => {
-  const started = start({ PORT: "eighty", MAX_INDEX_LAG_SECONDS: "-1", DATABASE_URL: "mysql://x", LOG_LEVEL: "loud" });
+test("npm start ends with code 1 and the bad settings of every part", async () => {
+  const started = startStack({
+    PORT: "eighty",
+    MAX_INDEX_LAG_SECONDS: "-1",
+    DATABASE_URL: "mysql://x",
+    LOG_LEVEL: "loud",
+  });
   expect(await started.exited).toEqual({ code: 1, signal: null });
   for (const problem of [
     /PORT must be/,

@@ -3,10 +3,10 @@ import { join } from "node:path";
 import pg from "pg";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { createSampleDatabase } from "../support/api.ts";
-import { servedSchema } from "../support/index-copy.ts";
+import { readServedSchema } from "../support/index-copy.ts";
 import { printTable } from "../support/print-table.ts";
 
-// docs/analytics.md shows what `npm run dev` answers: the samples of the sandbox, just indexed.
+// docs/analytics.md shows the output of `npm run dev`, over the sandbox's samples.
 
 const DOCUMENT = join(import.meta.dirname, "../../docs/analytics.md");
 const text = readFileSync(DOCUMENT, "utf8");
@@ -19,7 +19,9 @@ beforeAll(async () => {
   client = new pg.Client(await createSampleDatabase());
   await client.connect();
   await client.query("set session_replication_role = replica");
-  await client.query(`update ${await servedSchema(client)}.indexed_block set timestamp = extract(epoch from now())`);
+  await client.query(
+    `update ${await readServedSchema(client)}.indexed_block set timestamp = extract(epoch from now())`,
+  );
 });
 afterAll(() => client?.end());
 
@@ -37,7 +39,7 @@ test.for(examples)("docs/analytics.md shows the output of: $title", async ({ que
   expect(`${printed}\n`).toBe(output);
 });
 
-test("docs/analytics.md describes every view, column and function in the words of its comment", async () => {
+test("docs/analytics.md quotes the comment of every view, column and function", async () => {
   const { rows: columns } = await client.query(
     `select relname as view, attname as column, format_type(atttypid, atttypmod) as type, col_description(attrelid, attnum) as comment
      from pg_class join pg_attribute on attrelid = pg_class.oid

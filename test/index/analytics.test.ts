@@ -3,17 +3,17 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type pg from "pg";
 import { expect, onTestFinished, test } from "vitest";
 import { ANALYTICS_VERSION, defineAnalytics } from "../../indexer/analytics/definitions.ts";
-import { IndexerDatabase } from "../../indexer/database.ts";
+import { IndexerDatabase } from "../../indexer/shards/index-database.ts";
 import { AIRDROP, COIN, createSampleDatabase, GUEST, HOT, NFT, VAULT } from "../support/api.ts";
-import { copyIndex, servedSchema, takeCopy } from "../support/index-copy.ts";
-import { connect, until } from "../support/setup.ts";
-import { uniqueName } from "../support/unique-name.ts";
+import { copyIndex, readServedSchema, takeCopy } from "../support/index-copy.ts";
+import { createRole } from "../support/keys.ts";
+import { connectClient, waitUntil } from "../support/setup.ts";
 
-// The views and functions that data teams use, over the sandbox's samples.
+// Views and functions for data teams, over the sandbox's samples.
 
 const setUp = async () => {
   const databaseUrl = await createSampleDatabase();
-  const client = await connect(databaseUrl);
+  const client = await connectClient(databaseUrl);
   const rows = async (text: string, values: unknown[] = []) => (await client.query(text, values)).rows;
   const value = async (text: string, values: unknown[] = []) => Object.values((await rows(text, values))[0] ?? {})[0];
   const error = (text: string): Promise<string> =>
@@ -26,22 +26,12 @@ const setUp = async () => {
     onTestFinished(() => indexer.close());
     return indexer;
   };
-  const createRole = async () => {
-    const role = uniqueName("test_analyst");
-    await client.query(`create role ${role} login password 'test'`);
-    onTestFinished(async () => {
-      const owner = await connect(databaseUrl);
-      await owner.query(`drop owned by ${role}; drop role ${role}`);
-      await owner.end();
-    });
-    return role;
-  };
-  return { databaseUrl, client, rows, value, error, connectIndexer, createRole };
+  return { databaseUrl, client, rows, value, error, connectIndexer };
 };
 
 const COUNT = "select count(*)::int from analytics.delegations";
 
-test("analytics.delegations has null where a delegation is not limited, and the types of the API", async () => {
+test("analytics.delegations has null for unlimited fields, and the API's types", async () => {
   const { rows } = await setUp();
   const shown = await rows(
     `select registry, type, token_standard, contract, token_id, rights_text, amount, block_number::int
@@ -67,7 +57,7 @@ test("analytics.delegations has null where a delegation is not limited, and the 
     row("v2", "ALL", 2, { rights_text: "airdrop" }),
     row("v2", "CONTRACT", 3, { contract: nft }),
     row("v2", "TOKEN", 4, { token_standard: "ERC721", contract: nft, token_id: "8520" }),
-    // A later change of the amount does not make it younger.
+    // A later change of the amount keeps the block of the first one.
     row("v2", "TOKEN", 5, { token_standard: "ERC20", contract: coin, amount: "250000" }),
     row("v2", "TOKEN", 6, {
       token_standard: "ERC1155",
@@ -86,7 +76,7 @@ test("analytics.delegations has null where a delegation is not limited, and the 
   ]);
 });
 
-test("all views agree on the same delegations", async () => {
+test("all views agree on the active delegations", async () => {
   const { rows, value } = await setUp();
   const block = await value("select indexed_block from analytics.chains where chain_id = 1");
   const key = "registry, type, token_standard, vault, delegate, contract, token_id, rights, amount";
@@ -107,7 +97,7 @@ test("all views agree on the same delegations", async () => {
       "analytics.delegations where chain_id = 1",
     ),
   );
-  // Each day's changes are the log's; what was made and not revoked is active.
+  // Daily counts match the log, and made minus revoked is active.
   const [days] = await rows(
     "select sum(made)::int as made, sum(changed)::int as changed, sum(revoked)::int as revoked from analytics.daily_activity where chain_id = 1",
   );
@@ -121,7 +111,7 @@ test("all views agree on the same delegations", async () => {
       "select sum(delegations_in)::int as incoming, sum(delegations_out)::int as outgoing from analytics.wallets where chain_id = 1",
     ),
   ).toEqual([{ incoming: active.length, outgoing: active.length }]);
-  // An ended period has its end, its event and its length.
+  // An ended lifetime has its end, event and duration.
   expect(
     await rows(
       `select ended_block > started_block as later, ended_event, duration = ended_at - started_at as exact, amount
@@ -130,7 +120,7 @@ test("all views agree on the same delegations", async () => {
   ).toEqual([{ later: true, ended_event: "DelegateERC1155", exact: true, amount: "3" }]);
 });
 
-test("checks accept every spelling that the API accepts, at the newest block and at a past one", async () => {
+test("checks accept every spelling of the API, at the newest block and at a past one", async () => {
   const { value } = await setUp();
   const pair = `1, '${HOT}', '${VAULT}'`;
   const guest = `1, '${GUEST}', '${VAULT}'`;
@@ -158,7 +148,7 @@ test("checks accept every spelling that the API accepts, at the newest block and
 
 const ADDRESS_ERROR = /^(to|from|delegate|vault|contract) must be 0x and 40 hex digits, not /;
 
-test("checks raise an error that says what a malformed argument must be", async () => {
+test("checks raise an error with the expected format for a malformed argument", async () => {
   const { error } = await setUp();
   const bad: [call: string, message: string | RegExp][] = [
     [`check_all(1, '0x12', '${VAULT}')`, "to must be 0x and 40 hex digits, not '0x12'"],
@@ -188,7 +178,7 @@ test("checks raise an error that says what a malformed argument must be", async 
   }
 });
 
-test("checks and delegations_at() raise an error for an unknown chain, block or registry, never false, 0 or no rows", async () => {
+test("checks and delegations_at() raise an error for an unknown chain, block or registry", async () => {
   const { client, error, value } = await setUp();
   const pair = (chain: number) => `${chain}, '${HOT}', '${VAULT}'`;
   const calls = (chain: number, at?: number) => {
@@ -208,7 +198,7 @@ test("checks and delegations_at() raise an error for an unknown chain, block or 
   const expectAll = async (asked: readonly string[], message: string | RegExp) => {
     for (const call of asked) expect(await error(`select analytics.${call}`), call).toMatch(message);
   };
-  await expectAll(calls(10), /^Chain 10 is not indexed here. Indexed are: 1, 137.$/);
+  await expectAll(calls(10), /^Chain 10 is not indexed here. Indexed chains: 1, 137.$/);
   await expectAll(
     calls(1, 1_000_000),
     /^Block 1000000 of chain 1 is not indexed yet: the newest indexed block is \d+$/,
@@ -227,7 +217,7 @@ test("checks and delegations_at() raise an error for an unknown chain, block or 
   expect(await error(`select analytics.check_all(${pair(1)})`)).toBe("none");
 });
 
-test("every view, column and function has a comment, and a changed definition needs a new version", async () => {
+test("every view, column and function has a comment, and a changed definition has a new version", async () => {
   const { rows } = await setUp();
   const silent = await rows(
     `select relname as name from pg_class
@@ -250,22 +240,20 @@ test("every view, column and function has a comment, and a changed definition ne
     .update(JSON.stringify(defineAnalytics(["registry"])))
     .digest("hex")
     .slice(0, 16);
-  // Another hash: raise ANALYTICS_VERSION, so that indexers with the older definitions leave the newer ones alone.
-  expect({ version: ANALYTICS_VERSION, hash }).toEqual({ version: 2, hash: "ffb2dc586eec0f11" });
+  // If the hash changes, raise ANALYTICS_VERSION, so that indexers with older definitions keep the newer ones.
+  expect({ version: ANALYTICS_VERSION, hash }).toEqual({ version: 3, hash: "a230ccc1bee3330a" });
 });
 
-test("a role with access to the schema analytics alone reads every view and calls every function", async () => {
-  const { databaseUrl, client, rows, value, createRole } = await setUp();
-  const role = await createRole();
+test("a role with access to the schema analytics only reads every view and calls every function", async () => {
+  const { databaseUrl, client, rows, value } = await setUp();
+  const { role, url } = await createRole(databaseUrl);
   await client.query(`grant usage on schema analytics to ${role}`);
   await client.query(`grant select on all tables in schema analytics to ${role}`);
   await client.query(`grant execute on all functions in schema analytics to ${role}`);
 
   const views = await rows("select relname as name from pg_class where relnamespace = 'analytics'::regnamespace");
   const expected = await value(COUNT);
-  const url = new URL(databaseUrl);
-  [url.username, url.password] = [role, "test"];
-  const analyst = await connect(url.href);
+  const analyst = await connectClient(url);
   expect(views.length).toBe(7);
   for (const { name } of views) {
     const { rowCount } = await analyst.query(`select * from analytics.${name}`);
@@ -289,7 +277,7 @@ test("a role with access to the schema analytics alone reads every view and call
     "registry.delegation_v2",
     "indexer.shard",
     "indexer.delegation_v2",
-    `${await servedSchema(client)}.delegation_v2`,
+    `${await readServedSchema(client)}.delegation_v2`,
   ]) {
     await expect(analyst.query(`select * from ${table}`), table).rejects.toThrow(/permission denied/);
   }
@@ -297,17 +285,17 @@ test("a role with access to the schema analytics alone reads every view and call
   await analyst.end();
 });
 
-test("a chain of two shards is shown once, from the fresher one that has caught up, and after one is dropped", async () => {
+test("a chain of two shards is shown once, from the fresher shard that has caught up", async () => {
   const { databaseUrl, client, rows, value, connectIndexer } = await setUp();
   const all = await value(COUNT);
-  await copyIndex(client, await servedSchema(client), "other_0000000001");
+  await copyIndex(client, await readServedSchema(client), "other_0000000001");
   await client.query("update other_0000000001.indexed_block set timestamp = timestamp + 1 where chain_id = 1");
-  // Rows that only one of them has show which one is read.
+  // Rows of one shard only show which one is read.
   await client.query("delete from other_0000000001.delegation_v2 where chain_id = 1 and type = 'ERC20'");
   await client.query("delete from other_0000000001.delegation_change where chain_id = 1 and type = 'ERC20'");
   const { indexer, serve } = await takeCopy(databaseUrl, client, "other", "other_0000000001");
   expect(await serve()).toBe(true);
-  await indexer.keepAnalytics();
+  await indexer.updateAnalytics();
   await indexer.close();
 
   const shards = () => rows("select chain_id::int as id, shard from analytics.chains order by 1");
@@ -331,18 +319,18 @@ test("a chain of two shards is shown once, from the fresher one that has caught 
   await client.query("update indexer.shard set caught_up = true where name = 'other'");
   expect(await coins(1)).toBe(0);
 
-  // Without its notes it is not shown, and its schema can be dropped.
+  // A shard without its rows in the schema indexer is not shown, and its schema can be dropped.
   await client.query("delete from indexer.index where shard = 'other'; delete from indexer.shard where name = 'other'");
   expect([await value(COUNT), await coins(1)]).toEqual([all, 2]);
-  await (await connectIndexer()).keepAnalytics();
+  await (await connectIndexer()).updateAnalytics();
   await client.query("drop schema other_0000000001 cascade");
   expect([await value(COUNT), await balance()]).toEqual([all, "250000"]);
 });
 
-test("readers, grants and dependent views survive a re-index, also one that changes columns", async () => {
-  const { databaseUrl, client, value, createRole } = await setUp();
+test("readers, grants and dependent views survive a re-index, even one that changes columns", async () => {
+  const { databaseUrl, client, value } = await setUp();
   const expected = await value(COUNT);
-  const role = await createRole();
+  const { role } = await createRole(databaseUrl);
   await client.query(`grant select on analytics.delegations to ${role}`);
   await client.query(
     "create view public.of_a_data_team as select vault, count(*) from analytics.delegations group by 1",
@@ -351,7 +339,7 @@ test("readers, grants and dependent views survive a re-index, also one that chan
   let isReading = true;
   const seen = { reads: 0, slowestMs: 0, wrong: [] as unknown[] };
   const read = async () => {
-    const reader = await connect(databaseUrl);
+    const reader = await connectClient(databaseUrl);
     while (isReading) {
       const startedAt = performance.now();
       const { rows } = await reader.query(
@@ -366,7 +354,7 @@ test("readers, grants and dependent views survive a re-index, also one that chan
   };
   const reading = [read(), read()];
 
-  const old = await servedSchema(client);
+  const old = await readServedSchema(client);
   await copyIndex(client, old, "registry_000000000a");
   await copyIndex(client, old, "registry_000000000b");
   // Other columns, in another order.
@@ -378,10 +366,10 @@ test("readers, grants and dependent views survive a re-index, also one that chan
   await client.query("alter table registry_000000000b.delegation_change add column ordinal integer default 0");
   for (const schema of ["registry_000000000a", "registry_000000000b"]) {
     const { indexer, serve } = await takeCopy(databaseUrl, client, "registry", schema);
-    // serve() gives way to readers, and is tried again.
-    await until("the index is shown", () => serve().catch(() => false), 20);
-    await indexer.keepAnalytics();
-    expect(await servedSchema(client)).toBe(schema);
+    // serve() yields to readers, and is retried.
+    await waitUntil("the index is shown", () => serve().catch(() => false), 20);
+    await indexer.updateAnalytics();
+    expect(await readServedSchema(client)).toBe(schema);
     await sleep(200);
     await indexer.dropSuperseded("registry");
     await indexer.close();
@@ -398,7 +386,7 @@ test("readers, grants and dependent views survive a re-index, also one that chan
   expect(await value(`select has_table_privilege('${role}', 'analytics.delegations', 'select')`)).toBe(true);
 });
 
-test("keepAnalytics() keeps newer definitions, replaces older ones, and restores a missing view", async () => {
+test("updateAnalytics() keeps newer definitions, replaces older ones, and restores a missing view", async () => {
   const { databaseUrl, client, value, connectIndexer } = await setUp();
   const indexer = await connectIndexer();
   const comment = () => value("select obj_description('analytics'::regnamespace)");
@@ -415,48 +403,48 @@ test("keepAnalytics() keeps newer definitions, replaces older ones, and restores
   expect(newer).not.toBe(ours);
 
   await setVersion(ANALYTICS_VERSION + 1);
-  await indexer.keepAnalytics();
+  await indexer.updateAnalytics();
   expect(await definition()).toBe(newer);
-  // Also when it has a shard that the definitions lack.
-  await copyIndex(client, await servedSchema(client), "other_0000000001");
+  // Also for a shard that the definitions lack.
+  await copyIndex(client, await readServedSchema(client), "other_0000000001");
   const other = await takeCopy(databaseUrl, client, "other", "other_0000000001");
   expect(await other.serve()).toBe(true);
-  await other.indexer.keepAnalytics();
+  await other.indexer.updateAnalytics();
   expect([await definition(), await comment()]).toEqual([
     newer,
     String(known).replace(/version \d+/, `version ${ANALYTICS_VERSION + 1}`),
   ]);
 
   await setVersion(0);
-  await other.indexer.keepAnalytics();
+  await other.indexer.updateAnalytics();
   expect(await definition()).toBe(ours);
   expect(await comment()).toBe(String(known).replace("registry.", "other, registry."));
   await other.indexer.close();
 
   await client.query("drop view analytics.delegations cascade");
-  await indexer.keepAnalytics();
+  await indexer.updateAnalytics();
   expect(await value(COUNT)).toBeGreaterThan(0);
   expect(await value("select count(*)::int from analytics.delegations_at(1, 20)")).toBeGreaterThan(0);
 });
 
-test("keepAnalytics() gives up after a moment while a reader holds the views, and succeeds later", async () => {
+test("updateAnalytics() gives up after a moment while a reader holds the views, and succeeds later", async () => {
   const { databaseUrl, client, value, connectIndexer } = await setUp();
   const indexer = await connectIndexer();
-  const reader = await connect(databaseUrl);
+  const reader = await connectClient(databaseUrl);
   await reader.query("begin; select 1 from analytics.delegations limit 1");
   await client.query("drop view analytics.wallets; comment on schema analytics is null");
   const startedAt = performance.now();
-  await indexer.keepAnalytics();
+  await indexer.updateAnalytics();
   expect(performance.now() - startedAt).toBeLessThan(1500);
   expect(await value("select to_regclass('analytics.wallets') is null")).toBe(true);
   await reader.query("commit");
-  await indexer.keepAnalytics();
+  await indexer.updateAnalytics();
   expect(await value("select count(*)::int from analytics.wallets")).toBeGreaterThan(0);
 });
 
-test("transactions of any queries in any order lock the tables in the order of a reorg", async () => {
+test("transactions of any queries lock the tables in the order of a reorg", async () => {
   const { databaseUrl, client } = await setUp();
-  const schema = await servedSchema(client);
+  const schema = await readServedSchema(client);
   const order = ["delegation_change", "delegation_v1", "delegation_v2", "indexed_block"];
   const pair = `1, '${HOT}', '${VAULT}'`;
   const questions = [
@@ -468,11 +456,11 @@ test("transactions of any queries in any order lock the tables in the order of a
     ["select * from analytics.daily_activity", `select analytics.check_all_v1(${pair})`],
     ["select * from analytics.contracts", "select * from analytics.changes"],
   ];
-  const watcher = await connect(databaseUrl);
+  const watcher = await connectClient(databaseUrl);
   for (const statements of questions) {
-    const reader = await connect(databaseUrl);
+    const reader = await connectClient(databaseUrl);
     const { rows: backend } = await reader.query("select pg_backend_pid() as pid");
-    // First planned, then from the cached plan.
+    // With a new plan, then with the cached one.
     for (const isCached of [false, true]) {
       for (const [place, table] of order.entries()) {
         await client.query(`begin; lock table ${schema}.${table} in access exclusive mode`);
@@ -487,7 +475,7 @@ test("transactions of any queries in any order lock the tables in the order of a
           ]);
           return rows.length > 0;
         };
-        await Promise.race([until("the reader waits", isWaiting, 10), reading]);
+        await Promise.race([waitUntil("the reader waits", isWaiting, 10), reading]);
         const { rows: held } = await watcher.query(
           `select relname as name from pg_locks join pg_class on relation = pg_class.oid
            where pid = $1 and granted and relnamespace = to_regnamespace($2) and relname = any ($3)`,
@@ -507,9 +495,9 @@ test("transactions of any queries in any order lock the tables in the order of a
 
 const ROWS = 100_000;
 
-test("filters reach the indexes through the views, before the tables are first analyzed and after", async () => {
+test("filters on the views use the tables' indexes, before and after the first analyze", async () => {
   const { client, rows } = await setUp();
-  const schema = await servedSchema(client);
+  const schema = await readServedSchema(client);
   const address = (kind: string, number: string) => `'0x' || lpad(md5('${kind}' || (${number})), 40, '0')`;
   const key = `1, ${address("vault", "i / 3")}, ${address("delegate", "i / 2")}`;
   const scope = `${address("contract", "i % 5000")}, i`;
@@ -518,7 +506,7 @@ test("filters reach the indexes through the views, before the tables are first a
   const columns = "chain_id, vault, delegate, type, contract, token_id";
   const eventColumns = "block_number, log_index, block_timestamp, transaction_hash";
   const from = `from generate_series(1, ${ROWS}) i`;
-  // Without the triggers for reorgs.
+  // Disables the triggers for reorgs.
   await client.query("set session_replication_role = replica");
   await client.query(
     `insert into ${schema}.delegation_v1 (${columns}, ${eventColumns}) select ${key}, 'TOKEN', ${scope}, ${event} ${from}`,
@@ -558,7 +546,7 @@ test("filters reach the indexes through the views, before the tables are first a
       expect(used.length, what).toBeGreaterThan(0);
       for (const name of used) expect(name, what).toMatch(index);
     }
-    // A check probes the key: its page count does not grow with the table.
+    // A check probes the key: its number of pages does not grow with the table.
     const timed = await rows(
       `explain (analyze, buffers, timing off) select analytics.check_erc721(1, ${address("delegate", "7")}, ${address("vault", "7")}, ${address("contract", "7")}, 7)`,
     );

@@ -4,11 +4,11 @@ import { join } from "node:path";
 import type pg from "pg";
 import { expect, test } from "vitest";
 import { createSampleDatabase } from "../support/api.ts";
-import { servedSchema } from "../support/index-copy.ts";
-import { digestOf, readDigest } from "../support/registry-digest.ts";
-import { connect } from "../support/setup.ts";
+import { readServedSchema } from "../support/index-copy.ts";
+import { computeDigest, readDigest } from "../support/registry-digest.ts";
+import { connectClient } from "../support/setup.ts";
 
-// test/index/differential.test.ts compares digests with the registries, through reorgs and in another deployment.
+// test/index/differential.test.ts compares digests with the registries, during reorgs and in another deployment.
 
 const UNKNOWN = "0x00000000000000000000000000000000000000ff";
 
@@ -17,10 +17,10 @@ const readBoth = async (database: pg.Client) => [
   await readDigest(database, 1, "v2"),
 ];
 
-test("state_digest() depends on every part of a delegation and on their number, and on nothing else", async () => {
-  const database = await connect(await createSampleDatabase());
+test("state_digest() depends on all fields of all delegations, and on nothing else", async () => {
+  const database = await connectClient(await createSampleDatabase());
   const [v1, v2] = await readBoth(database);
-  const table = `${await servedSchema(database)}.delegation_v2`;
+  const table = `${await readServedSchema(database)}.delegation_v2`;
   const { rows } = await database.query(`select ctid from ${table} where chain_id = 1 limit 1`);
   const digestAfter = async (statement: string) => {
     await database.query("begin; set local session_replication_role = replica");
@@ -49,21 +49,21 @@ test("state_digest() depends on every part of a delegation and on their number, 
   ]);
 });
 
-test("state_digest() is that of no delegations at block 0, and an error for a block, chain or registry it does not know", async () => {
-  const database = await connect(await createSampleDatabase());
+test("state_digest() returns the empty digest at block 0, and raises an error for an unknown block, chain or registry", async () => {
+  const database = await connectClient(await createSampleDatabase());
   for (const registry of ["v1", "v2"]) {
-    expect(await readDigest(database, 1, registry, 0n)).toBe(digestOf([]));
-    expect(await readDigest(database, 1, registry)).not.toBe(digestOf([]));
+    expect(await readDigest(database, 1, registry, 0n)).toBe(computeDigest([]));
+    expect(await readDigest(database, 1, registry)).not.toBe(computeDigest([]));
   }
   await expect(readDigest(database, 1, "v2", 1_000_000n)).rejects.toThrow("is not indexed yet");
   await expect(readDigest(database, 10, "v2")).rejects.toThrow("Chain 10 is not indexed here");
   await expect(readDigest(database, 1, "v3")).rejects.toThrow("registry must be v1 or v2");
 });
 
-test("the example of docs/digest.md is right", () => {
+test("docs/digest.md has a correct example", () => {
   const text = readFileSync(join(import.meta.dirname, "../../docs/digest.md"), "utf8");
   const lines = text.match(/^1 v2 .*$/gm) ?? [];
   expect(lines).toHaveLength(2);
-  expect(text).toContain(`\`${digestOf(lines)}\``);
+  expect(text).toContain(`\`${computeDigest(lines)}\``);
   for (const line of lines) expect(text).toContain(createHash("sha256").update(line).digest("hex"));
 });

@@ -1,8 +1,11 @@
+import { setTimeout as sleep } from "node:timers/promises";
 import type pg from "pg";
 import { expect, onTestFinished, test } from "vitest";
-import { IndexerDatabase, IndexTakenError } from "../../indexer/database.ts";
 import type { ChainPlan } from "../../indexer/plan.ts";
-import { connect, createDatabase } from "../support/setup.ts";
+import type { Heads } from "../../indexer/shards/heads.ts";
+import { IndexerDatabase } from "../../indexer/shards/index-database.ts";
+import { IndexTakenError } from "../../indexer/shards/index-lock.ts";
+import { connectClient, createDatabase } from "../support/setup.ts";
 
 // IndexerDatabase over schemas that look like Ponder's.
 
@@ -20,18 +23,18 @@ const createIndex = async (client: pg.Client, schema: string, columns: string, b
   await client.query(`insert into ${schema}._ponder_meta values ('app', $1)`, [meta]);
   await client.query(`insert into ${schema}.indexed_block values (1, $1, '0xabc')`, [block]);
   await client.query(`insert into ${schema}._ponder_checkpoint values (1, $1, $2)`, [
-    checkpoint(block),
-    checkpoint(90),
+    formatCheckpoint(block),
+    formatCheckpoint(90),
   ]);
 };
 
-/** A checkpoint as Ponder writes it: timestamp, chain, block, transaction, kind of event, event. */
-const checkpoint = (block: number) =>
+/** Formats a checkpoint like Ponder: timestamp, chain, block, transaction, kind of event, event. */
+const formatCheckpoint = (block: number) =>
   ["1700000000", "1".padStart(16, "0"), String(block).padStart(16, "0"), "9".repeat(16), "9", "9".repeat(16)].join("");
 
 const setUp = async () => {
   const url = await createDatabase();
-  const client = await connect(url);
+  const client = await connectClient(url);
   const createIndexer = async () => {
     const indexer = await IndexerDatabase.connect(url);
     onTestFinished(() => indexer.close().catch(() => {}));
@@ -41,19 +44,44 @@ const setUp = async () => {
   return { client, createIndexer, shown };
 };
 
-const HEADS = new Map([[1, { number: 100n, timestamp: 1_700_000_000n }]]);
+const createHead = (number: bigint) => ({ number, timestamp: 1_700_000_000n, fetchedAt: performance.now() });
+
+const HEADS = new Map([[1, createHead(100n)]]);
 
 const PLAN: ChainPlan[] = [
   { chainId: 1, name: "Ethereum", rpcUrls: [], wsUrl: null, v1: null, v2: { address: "0xABC", startBlock: 0 } },
   { chainId: 10, name: "OP Mainnet", rpcUrls: [], wsUrl: null, v1: null, v2: { address: "0xABC", startBlock: 0 } },
 ];
 
-test("serve() moves the views only to an index that is as new as its chains and as the one shown", async () => {
+/** Prepares an index as the indexer does before Ponder starts. */
+const prepareIndex = async (indexer: IndexerDatabase, schema: string, heads: Heads = HEADS) => {
+  await indexer.takeIndex("registry", schema);
+  await indexer.saveHeads(schema, PLAN, heads);
+  await indexer.serveFromHeads(schema);
+};
+
+test("serve() shows each chain of the first index when the chain has caught up", async () => {
   const { client, createIndexer, shown } = await setUp();
   const indexer = await createIndexer();
-  await createIndex(client, "registry_0000000001", "vault text", 99);
-  expect(await indexer.serve("registry", "registry_0000000001", HEADS)).toBe(false);
-  await client.query("update registry_0000000001.indexed_block set number = 107");
+  await createIndex(client, "registry_0000000001", "vault text", 100);
+  await client.query("insert into registry_0000000001.indexed_block values (10, 49, '0xabc')");
+  await client.query("insert into registry_0000000001._ponder_checkpoint values (10, $1, $1)", [formatCheckpoint(49)]);
+  const heads = new Map([...HEADS, [10, createHead(50n)]]);
+  await prepareIndex(indexer, "registry_0000000001", heads);
+  expect(await indexer.serve("registry", "registry_0000000001", heads)).toBe(true);
+  expect(await indexer.hasCaughtUp("registry_0000000001", heads)).toBe(false);
+  expect(await shown()).toEqual([{ number: 100 }]);
+
+  await client.query("update registry_0000000001.indexed_block set number = 50 where chain_id = 10");
+  expect(await indexer.hasCaughtUp("registry_0000000001", heads)).toBe(true);
+  expect(await shown()).toEqual([{ number: 100 }, { number: 50 }]);
+});
+
+test("serve() replaces an index only by one as new as its chains and as the served one", async () => {
+  const { client, createIndexer, shown } = await setUp();
+  const indexer = await createIndexer();
+  await createIndex(client, "registry_0000000001", "vault text", 107);
+  await prepareIndex(indexer, "registry_0000000001");
   expect(await indexer.serve("registry", "registry_0000000001", HEADS)).toBe(true);
   expect(await shown()).toEqual([{ number: 107 }]);
   const { rows } = await client.query("select finalized_number::int from registry.indexed_block");
@@ -61,34 +89,38 @@ test("serve() moves the views only to an index that is as new as its chains and 
 
   await createIndex(client, "registry_0000000002", "vault text", 105);
   expect(await indexer.serve("registry", "registry_0000000002", HEADS)).toBe(false);
-  expect(await indexer.servedSchema("registry")).toBe("registry_0000000001");
+  expect(await indexer.findServedSchema("registry")).toBe("registry_0000000001");
   await client.query("update registry_0000000002.indexed_block set number = 107");
   await client.query(`update registry_0000000002._ponder_meta set value = value || '{"is_ready": 0}'`);
   expect(await indexer.serve("registry", "registry_0000000002", HEADS)).toBe(false);
   await client.query(`update registry_0000000002._ponder_meta set value = value || '{"is_ready": 1}'`);
   expect(await indexer.serve("registry", "registry_0000000002", HEADS)).toBe(true);
-  expect(await indexer.servedSchema("registry")).toBe("registry_0000000002");
+  expect(await indexer.findServedSchema("registry")).toBe("registry_0000000002");
 });
 
 test("beginRun() empties indexed_block until the index has caught up again", async () => {
   const { client, createIndexer, shown } = await setUp();
   const indexer = await createIndexer();
   await createIndex(client, "registry_0000000001", "vault text", 100);
+  await prepareIndex(indexer, "registry_0000000001");
   await indexer.serve("registry", "registry_0000000001", HEADS);
   await client.query("insert into registry_0000000001._reorg__indexed_block values (1, 99, '0xdef')");
   await indexer.beginRun("registry", "registry_0000000001");
   expect(await shown()).toEqual([]);
 
-  // Rows of the last run do not count, and no reorg brings them back.
-  await client.query(`update registry_0000000001._ponder_meta set value = value || '{"is_ready": 1}'`);
-  expect(await indexer.serve("registry", "registry_0000000001", HEADS)).toBe(false);
+  // Rows of the last run do not count, and no reorg restores them.
   expect((await client.query("select from registry_0000000001._reorg__indexed_block")).rowCount).toBe(0);
   await client.query("insert into registry_0000000001.indexed_block values (1, 100, '0xabc')");
+  expect(await indexer.serve("registry", "registry_0000000001", HEADS)).toBe(false);
+  await client.query(`update registry_0000000001._ponder_meta set value = value || '{"is_ready": 1}'`);
+  expect(await shown()).toEqual([]);
   expect(await indexer.serve("registry", "registry_0000000001", HEADS)).toBe(true);
   expect(await shown()).toEqual([{ number: 100 }]);
+  await client.query("update registry_0000000001.indexed_block set number = 99");
+  expect(await shown()).toEqual([]);
 });
 
-test("serve() keeps the views' grants while their columns stay the same, and replaces views with other columns", async () => {
+test("serve() keeps grants on views with the same columns, and replaces views with other columns", async () => {
   const { client, createIndexer } = await setUp();
   const indexer = await createIndexer();
   await client.query("drop role if exists test_reader");
@@ -133,14 +165,14 @@ test("an indexer that lost its connection takes its index again, or throws if an
   const [first, second] = [await createIndexer(), await createIndexer()];
   const disconnectFirst = () =>
     client.query(
-      `select pg_terminate_backend(pid, 10000) from pg_locks where locktype = 'advisory' and granted
-       and database = (select oid from pg_database where datname = current_database())`,
+      `select pg_terminate_backend(pid, 10000) from pg_locks
+       where relation = 'indexer.lock_registry_0000000001'::regclass and granted`,
     );
   await first.takeIndex("registry", "registry_0000000001");
   await expect(second.takeIndex("registry", "registry_0000000001")).rejects.toThrow(IndexTakenError);
 
   await disconnectFirst();
-  await expect.poll(() => first.servedSchema("registry").catch(() => "lost"), { timeout: 10_000 }).toBeNull();
+  await expect.poll(() => first.findServedSchema("registry").catch(() => "lost"), { timeout: 10_000 }).toBeNull();
   await expect(second.takeIndex("registry", "registry_0000000001")).rejects.toThrow(IndexTakenError);
 
   await disconnectFirst();
@@ -150,7 +182,25 @@ test("an indexer that lost its connection takes its index again, or throws if an
     .toBeInstanceOf(IndexTakenError);
 });
 
-test("noteHeads() stores the progress of each chain, and deleting the index deletes it", async () => {
+test("takeIndex() keeps its lock in spite of timeouts for transactions, and holds back no vacuum", async () => {
+  const { client, createIndexer } = await setUp();
+  const { rows: databases } = await client.query("select current_database() as name");
+  for (const setting of ["idle_in_transaction_session_timeout", "transaction_timeout"]) {
+    await client.query(`alter database ${databases[0].name} set ${setting} = '200ms'`);
+  }
+  const [first, second] = [await createIndexer(), await createIndexer()];
+  await first.takeIndex("registry", "registry_0000000001");
+  await sleep(800);
+  expect(first.hasLostConnection).toBe(false);
+  await expect(second.takeIndex("registry", "registry_0000000001")).rejects.toThrow(IndexTakenError);
+  const { rows } = await client.query(
+    `select state, backend_xid, backend_xmin from pg_stat_activity join pg_locks using (pid)
+     where relation = 'indexer.lock_registry_0000000001'::regclass`,
+  );
+  expect(rows).toEqual([{ state: "idle in transaction", backend_xid: null, backend_xmin: null }]);
+});
+
+test("saveHeads() stores the progress of each chain, and deleting the index deletes it", async () => {
   const { client, createIndexer } = await setUp();
   const indexer = await createIndexer();
   const noted = async () =>
@@ -158,12 +208,27 @@ test("noteHeads() stores the progress of each chain, and deleting the index dele
       .rows;
 
   await indexer.takeIndex("registry", "registry_0000000001");
-  await indexer.noteHeads("registry_0000000001", PLAN, HEADS);
+  await indexer.saveHeads("registry_0000000001", PLAN, HEADS);
   expect(await noted()).toEqual([{ chain_id: 1, newest_number: 100, reached_number: 0, v1: null, v2: "0xabc" }]);
   await createIndex(client, "registry_0000000001", "vault text", 60);
-  await indexer.noteHeads("registry_0000000001", PLAN, HEADS);
+  await indexer.saveHeads("registry_0000000001", PLAN, HEADS);
   expect(await noted()).toEqual([{ chain_id: 1, newest_number: 100, reached_number: 60, v1: null, v2: "0xabc" }]);
 
   await client.query("delete from indexer.index");
   expect(await noted()).toEqual([]);
+});
+
+test("saveHeads() stores when a head was fetched, and nothing for a chain without one", async () => {
+  const { client, createIndexer } = await setUp();
+  const indexer = await createIndexer();
+  await indexer.takeIndex("registry", "registry_0000000001");
+  const readAge = async () =>
+    (await client.query("select extract(epoch from now() - seen_at)::float8 as age from indexer.chain")).rows[0]?.age;
+
+  const head = { number: 100n, timestamp: 1_700_000_000n, fetchedAt: performance.now() - 60_000 };
+  await indexer.saveHeads("registry_0000000001", PLAN, new Map([[1, head]]));
+  expect(await readAge()).toBeGreaterThan(59);
+  expect(await readAge()).toBeLessThan(90);
+  await indexer.saveHeads("registry_0000000001", PLAN, new Map());
+  expect(await readAge()).toBeGreaterThan(59);
 });

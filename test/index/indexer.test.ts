@@ -1,22 +1,29 @@
 import { readdirSync, readFileSync, readlinkSync } from "node:fs";
-import { connect as connectTo } from "node:net";
+import { connect } from "node:net";
 import { networkInterfaces } from "node:os";
 import pg from "pg";
 import { type Hex, zeroHash } from "viem";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { encodeV1, encodeV2 } from "../../local/calls.ts";
+import type { LocalChain } from "../../local/chain.ts";
+import { findFreePort } from "../../process/ports.ts";
 import { networks } from "../../registry/networks.ts";
-import { encodeV1, encodeV2 } from "../../sandbox/calls.ts";
-import type { LocalChain } from "../../sandbox/chain.ts";
-import { findFreePort } from "../../stack/ports.ts";
-import { startApi } from "../support/api.ts";
+import { startTestApi } from "../support/api.ts";
 import { startIndexer, startIndexerProcess } from "../support/indexer.ts";
 import { launchIndexerProcess } from "../support/indexer-process.ts";
-import { runningProcesses } from "../support/processes.ts";
+import { listProcesses } from "../support/processes.ts";
 import { launchRpcProxy } from "../support/rpc-relay.ts";
-import { connect, createChain, createDatabase, launchChain, until, untilIndexed } from "../support/setup.ts";
+import {
+  connectClient,
+  createChain,
+  createDatabase,
+  launchChain,
+  waitUntil,
+  waitUntilIndexed,
+} from "../support/setup.ts";
 
 describe("npm run indexer refuses to start", () => {
-  test("without usable settings: it names every problem, shows no stack, and exits with code 1", async () => {
+  test("with bad settings, and exits with code 1, every problem and no stack trace", async () => {
     const indexer = await startIndexerProcess({
       databaseUrl: await createDatabase(),
       chains: [],
@@ -29,7 +36,7 @@ describe("npm run indexer refuses to start", () => {
     expect(indexer.output()).not.toMatch(/^\s+at /m);
   });
 
-  test("at a port that is in use", async () => {
+  test("at a port in use", async () => {
     const chain = await createChain(8453);
     const indexer = await startIndexerProcess({
       databaseUrl: await createDatabase(),
@@ -49,7 +56,7 @@ describe("runIndexer() throws", () => {
     const indexer = await startIndexer({ databaseUrl, chains });
     await indexer.ended;
     expect(indexer.output()).toContain("is on chain 10, not on chain 8453");
-    const { rows } = await (await connect(databaseUrl)).query(
+    const { rows } = await (await connectClient(databaseUrl)).query(
       "select nspname from pg_namespace where nspname !~ '^(pg_|information_schema$|public$)'",
     );
     expect(rows).toEqual([]);
@@ -65,7 +72,7 @@ describe("runIndexer() throws", () => {
   });
 });
 
-// One indexer for the tests below. A ZK-stack network with v2 at an address of its own; one with v1 only; one with v2 only.
+// The tests below share one indexer, of a ZK-stack network with its own v2 address, one with v1 only, and one with v2 only.
 
 const CHAIN_IDS = [324, 10200, 59144];
 let chains: LocalChain[];
@@ -103,12 +110,12 @@ afterAll(async () => {
 });
 
 test("npm run indexer waits for an RPC that is not up yet, then indexes", async () => {
-  await until("the indexer waits", () => indexer.output().includes("no RPC endpoint answers"));
+  await waitUntil("the indexer waits", () => indexer.output().includes("no RPC endpoint answers"));
   rpc.intercept = () => undefined;
-  for (const chain of chains) await untilIndexed(database, chain);
+  for (const chain of chains) await waitUntilIndexed(database, chain);
 });
 
-test("each network is indexed with the registries that it has, and the API returns 400 for one that it lacks", async () => {
+test("each network is indexed with its registries, and the API returns 400 for a registry that it lacks", async () => {
   const { rows } = await database.query(
     "select chain_id::int as chain, registry, event from registry.delegation_change order by 1, 2",
   );
@@ -118,7 +125,7 @@ test("each network is indexed with the registries that it has, and the API retur
     { chain: 59144, registry: "v2", event: "DelegateAll" },
   ]);
 
-  const api = await startApi({ databaseUrl });
+  const api = await startTestApi({ databaseUrl });
   const [vault, delegate] = chains[0]?.accounts ?? [];
   for (const { chainId } of chains) {
     for (const version of ["v1", "v2"] as const) {
@@ -131,13 +138,13 @@ test("each network is indexed with the registries that it has, and the API retur
   }
 });
 
-/** The numbers of the sockets that a process has open. */
-const socketsOf = (pid: number): string[] =>
+/** Lists the inodes of a process's open sockets. */
+const listSockets = (pid: number): string[] =>
   readdirSync(`/proc/${pid}/fd`).flatMap((descriptor) => {
     try {
       return /^socket:\[(\d+)\]$/.exec(readlinkSync(`/proc/${pid}/fd/${descriptor}`))?.[1] ?? [];
     } catch {
-      // It has been closed meanwhile.
+      // Closed in the meantime.
       return [];
     }
   });
@@ -147,16 +154,16 @@ const listeningSockets = () =>
     readFileSync(`/proc/net/${protocol}`, "utf8")
       .split("\n")
       .map((line) => line.trim().split(/\s+/))
-      // State 0A: it listens.
+      // State 0A: listening.
       .filter(([, , , state]) => state === "0A")
       .map(([, local = "", , , , , , , , socket = ""]) => ({ local, socket })),
   );
 
 describe("Ponder's own HTTP server", () => {
   test.runIf(process.platform === "linux")("listens on loopback only, at one port", () => {
-    const pids = [indexer.pid, ...runningProcesses().flatMap(({ pid, parent }) => (parent === indexer.pid ? pid : []))];
+    const pids = [indexer.pid, ...listProcesses().flatMap(({ pid, parent }) => (parent === indexer.pid ? pid : []))];
     expect(pids.length).toBeGreaterThan(1);
-    const sockets = new Set(pids.flatMap(socketsOf));
+    const sockets = new Set(pids.flatMap(listSockets));
     const port = indexer.port.toString(16).toUpperCase().padStart(4, "0");
     expect(listeningSockets().filter(({ socket }) => sockets.has(socket))).toEqual([
       { local: `0100007F:${port}`, socket: expect.any(String) },
@@ -170,14 +177,14 @@ describe("Ponder's own HTTP server", () => {
   test.skipIf(others.length === 0)("refuses connections to this machine's other addresses", async () => {
     for (const host of others) {
       const outcome = await new Promise((resolve) => {
-        const socket = connectTo({ port: indexer.port, host }, () => resolve("connected"));
+        const socket = connect({ port: indexer.port, host }, () => resolve("connected"));
         socket.on("error", ({ code }: NodeJS.ErrnoException) => resolve(code));
       });
       expect(outcome, host).toBe("ECONNREFUSED");
     }
   });
 
-  /** Sends a statement as the client of Ponder's SQL over HTTP does. */
+  /** Sends a statement like the client of Ponder's SQL over HTTP. */
   const sql = async (text: string) => {
     const query = new URLSearchParams({ sql: JSON.stringify({ json: { sql: text, params: [] } }) });
     const response = await fetch(`http://127.0.0.1:${indexer.port}/sql/db?${query}`);
@@ -203,7 +210,7 @@ describe("Ponder's own HTTP server", () => {
     "copy indexed_block to program 'id'",
     "set transaction read write",
     "select set_config('transaction_read_only', 'off', false)",
-    // The API's keys, which it has in a table by now, the server's files, sessions and passwords, and other sessions' lives.
+    // API keys, the server's files, sessions and passwords, and functions that affect other sessions.
     "select * from service.api_key",
     "select pg_read_file('/etc/passwd')",
     "select * from pg_ls_dir('.')",
@@ -241,9 +248,9 @@ describe("Ponder's own HTTP server", () => {
   });
 });
 
-test("an RPC error in the log names the host and nothing else of the URL, and SIGTERM ends the indexer with code 0", async () => {
+test("the log of an RPC error shows only the host of the URL, and SIGTERM ends the indexer with code 0", async () => {
   rpc.intercept = () => ({ status: 503 });
-  await until("an RPC error is logged", () => indexer.output().includes("Received JSON-RPC error"));
+  await waitUntil("an RPC error is logged", () => indexer.output().includes("Received JSON-RPC error"));
   expect(indexer.output()).toContain(new URL(rpc.url).host);
   expect(indexer.output()).not.toContain("s3cret");
   await indexer.stop();

@@ -1,20 +1,20 @@
 import type { Address, Hex } from "viem";
 import { expect, test } from "vitest";
-import { encodeV1 } from "../../sandbox/calls.ts";
-import { readSnapshot } from "../support/index-state.ts";
+import { encodeV1 } from "../../local/calls.ts";
+import { ComparedChain } from "../support/compared-chain.ts";
+import { readIndexSnapshot } from "../support/index-state.ts";
 import { Random } from "../support/random.ts";
-import { connect, createDatabase, startIndexer, untilIndexed } from "../support/setup.ts";
-import { Subject } from "../support/subject.ts";
-import { transactionBy, type Wallet } from "../support/world.ts";
+import { connectClient, createDatabase, startIndexer, waitUntilIndexed } from "../support/setup.ts";
+import { buildTransaction, type WorldWallet } from "../support/world.ts";
 
-// The deployed v1 registry names the caller in RevokeDelegate, not the revoked delegate. An index that trusts the event
-// keeps answering true for a revoked wallet.
+// The deployed v1 registry emits the caller in RevokeDelegate, not the revoked delegate. An index that trusts the event
+// still answers true for a revoked wallet.
 
 type Person = "person" | "safe" | "friend";
 type Cast = Record<Person | "guest" | "stranger", Address>;
 type Story = {
   name: string;
-  /** Blocks of transactions: who sends each, and the calls in it. Only the safe, a contract, can make several. */
+  /** Blocks of transactions: the sender of each, and its calls. Only the safe, a contract, can make several. */
   blocks: [by: Person, ...calls: Hex[]][][];
   /** The vault's delegations at the end, as type and delegate. */
   left: string[];
@@ -22,10 +22,10 @@ type Story = {
 
 const NFT = "0xbc4ca0eda7647a8ab7c2061c2e118a18a936f13d";
 
-/** More delegates than an index keeps in the list of a vault. */
+/** More delegates than an index keeps in a vault's list. */
 const CROWD = Array.from({ length: 80 }, (_, number): Address => `0xc0${number.toString(16).padStart(38, "0")}`);
 
-const inGroups = <T>(things: readonly T[], size: number): T[][] =>
+const splitGroups = <T>(things: readonly T[], size: number): T[][] =>
   Array.from({ length: Math.ceil(things.length / size) }, (_, group) => things.slice(group * size, (group + 1) * size));
 
 const all = (delegate: Address, on = true) => encodeV1("delegateForAll", [delegate, on]);
@@ -40,7 +40,7 @@ const stories = ({ person, safe, friend, guest, stranger }: Cast): Story[] => {
   const toCrowd = CROWD.flatMap((delegate) => [all(delegate), contract(delegate), token(delegate)]);
   const [first, second, ...others] = CROWD as [Address, Address, ...Address[]];
   const toOthers = others.flatMap((delegate) => [`ALL ${delegate}`, `CONTRACT ${delegate}`, `TOKEN ${delegate}`]);
-  const crowdByPerson = inGroups(toCrowd, 45).map((calls) => byPerson(...calls));
+  const crowdByPerson = splitGroups(toCrowd, 45).map((calls) => byPerson(...calls));
 
   return [
     {
@@ -147,18 +147,18 @@ const stories = ({ person, safe, friend, guest, stranger }: Cast): Story[] => {
     },
     {
       name: "a contract wallet with hundreds of delegations revokes some in one transaction",
-      blocks: [inGroups(toCrowd, 20).map((calls) => ["safe", ...calls]), [["safe", revoke(first), revoke(second)]]],
+      blocks: [splitGroups(toCrowd, 20).map((calls) => ["safe", ...calls]), [["safe", revoke(first), revoke(second)]]],
       left: toOthers,
     },
   ];
 };
 
-test("a v1 revocation ends exactly the delegations it revokes, also those made before a restart", async () => {
-  const subject = await Subject.create(8453, new Random(1));
+test("a v1 revocation ends exactly the revoked delegations, including ones made before a restart", async () => {
+  const subject = await ComparedChain.create(8453, new Random(1));
   const { local, world, chain } = subject;
   subject.questions = subject.questions.filter(({ registry }) => registry === "v1");
   const databaseUrl = await createDatabase();
-  const database = await connect(databaseUrl);
+  const database = await connectClient(databaseUrl);
   await chain.mine();
   const indexer = await startIndexer({ databaseUrl, chains: [local] });
 
@@ -166,15 +166,15 @@ test("a v1 revocation ends exactly the delegations it revokes, also those made b
   const safe = world.wallets.find(({ isContract }) => isContract);
   if (!person || !friend || !guest || !stranger || !safe) throw new Error("The world lacks wallets.");
   const cast = { person, safe, friend, guest, stranger };
-  const send = (wallet: Wallet, ...calls: Hex[]) =>
-    transactionBy(
+  const send = (wallet: WorldWallet, ...calls: Hex[]) =>
+    buildTransaction(
       world,
       wallet,
       calls.map((data) => ({ target: world.v1, data })),
     );
   const readDelegations = async () => {
-    await untilIndexed(database, local);
-    const snapshot = await readSnapshot(databaseUrl, "registry", local.chainId);
+    await waitUntilIndexed(database, local);
+    const snapshot = await readIndexSnapshot(databaseUrl, "registry", local.chainId);
     return snapshot?.state.v1.map(({ type, delegate }) => `${type} ${delegate}`).sort();
   };
 
@@ -184,22 +184,22 @@ test("a v1 revocation ends exactly the delegations it revokes, also those made b
     expect.soft(await readDelegations(), name).toEqual(left.toSorted());
     await chain.mine([person, safe].map((wallet) => send(wallet, revokeAll)));
   }
-  await untilIndexed(database, local);
+  await waitUntilIndexed(database, local);
   await subject.expectSameAnswers(databaseUrl, "registry", [1, 2, 3, 5, 8, 13]);
 
-  // Few and many delegations, which are revoked while the indexer is down, and after its restart.
+  // Few and many delegations, revoked while the indexer is down and after its restart.
   await chain.mine([
     send(person, all(guest.address)),
     send(person, token(stranger.address)),
     ...CROWD.map((delegate) => send(friend, contract(delegate))),
     send(friend, all(guest.address)),
   ]);
-  await untilIndexed(database, local);
+  await waitUntilIndexed(database, local);
   await indexer.stop();
   await chain.mine([send(person, revoke(guest.address))]);
   await startIndexer({ databaseUrl, chains: [local] });
   await chain.mine([send(guest, revokeSelf(friend.address))]);
-  await untilIndexed(database, local);
+  await waitUntilIndexed(database, local);
   await subject.expectSameAnswers(databaseUrl, "registry", [1, 2]);
   await chain.mine([person, friend].map((wallet) => send(wallet, revokeAll)));
   expect(await readDelegations()).toEqual([]);

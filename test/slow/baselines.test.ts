@@ -5,13 +5,14 @@ import { type Address, getAddress, type Hex, zeroHash } from "viem";
 import { expect, inject, onTestFinished, test } from "vitest";
 import { createDataSets } from "../../bench/data-set.ts";
 import { startPonderApi } from "../../bench/ponder-api.ts";
+import { startNode } from "../../process/child.ts";
+import { isUp } from "../../process/is-up.ts";
+import { findFreePort } from "../../process/ports.ts";
 import { isBalanceCheck } from "../../registry/check-rule.ts";
-import { startNode } from "../../stack/child.ts";
-import { isUp } from "../../stack/is-up.ts";
-import { findFreePort } from "../../stack/ports.ts";
-import { AIRDROP, FRESH_FOR_A_DAY, startApi } from "../support/api.ts";
+import { AIRDROP, FRESH_FOR_A_DAY, startTestApi } from "../support/api.ts";
+import { readServedSchema } from "../support/index-copy.ts";
 import { type Random, seededRandom } from "../support/random.ts";
-import { connect, until } from "../support/setup.ts";
+import { connectClient, waitUntil } from "../support/setup.ts";
 
 const DELEGATIONS = 25_000;
 const QUESTIONS = 100;
@@ -21,17 +22,16 @@ const CHECKS = {
   v2: ["all", "contract", "erc721", "erc20", "erc1155"],
 } as const;
 
-test("the baselines of the benchmark answer as the service does, and leave the index unchanged", async () => {
+test("the benchmark's baselines give the service's answers and leave the index unchanged", async () => {
   const random = seededRandom("baselines.test.ts");
   const dataSets = await createDataSets(inject("postgresUrl"), [DELEGATIONS], () => {});
   const databaseUrl = dataSets.get(DELEGATIONS) ?? "";
-  const database = await connect(databaseUrl);
-  const { rows: shards } = await database.query("select schema from indexer.shard");
-  const schema: string = shards[0].schema;
+  const database = await connectClient(databaseUrl);
+  const schema = await readServedSchema(database);
   const readMeta = async () => (await database.query(`select * from "${schema}"._ponder_meta`)).rows;
   const metaBefore = await readMeta();
 
-  const service = await startApi({ databaseUrl, env: FRESH_FOR_A_DAY });
+  const service = await startTestApi({ databaseUrl, env: FRESH_FOR_A_DAY });
   const port = await findFreePort();
   const ponder = await startPonderApi({ databaseUrl, schema, port });
   onTestFinished(() => ponder.stop());
@@ -42,21 +42,21 @@ test("the baselines of the benchmark answer as the service does, and leave the i
     const rowsByType = await readRows(database, schema, version, random);
     for (const check of CHECKS[version]) {
       for (let count = 0; count < QUESTIONS; count++) {
-        const { to, from, ...rest } = askAbout(rowsByType, random);
+        const { to, from, ...rest } = drawCheck(rowsByType, random);
         const query = new URLSearchParams({ to, from, ...rest });
         const asked = version === "v1" ? `delegate=${to}&vault=${from}&${new URLSearchParams(rest)}` : query;
         const path = `/registry/${version}/check/${check}?${asked}&numbers=string`;
-        const expected = await text(`${service.url}${path}`);
-        expect(await text(`http://127.0.0.1:${port}/check/${version}/${check}?${query}`), path).toBe(expected);
+        const expected = await fetchText(`${service.url}${path}`);
+        expect(await fetchText(`http://127.0.0.1:${port}/check/${version}/${check}?${query}`), path).toBe(expected);
         seen.add(`${version} ${check} ${/^"[1-9]\d{0,76}"$/.test(expected) ? "amount" : expected}`);
 
         if (version === "v2" && check === "all" && rest.rights === zeroHash) {
-          expect(await text(`${baselines}/query?to=${to}&from=${from}`), path).toBe(expected);
+          expect(await fetchText(`${baselines}/query?to=${to}&from=${from}`), path).toBe(expected);
         }
       }
     }
   }
-  // Each check had both answers; balances had amounts, too.
+  // Each check gave both answers, and balances gave amounts.
   for (const version of ["v1", "v2"] as const) {
     for (const check of CHECKS[version]) {
       for (const answer of isBalanceCheck(check) ? ['"0"', "amount"] : ["true", "false"]) {
@@ -72,8 +72,8 @@ test("the baselines of the benchmark answer as the service does, and leave the i
   );
   expect(wallets.length).toBeGreaterThan(60);
   for (const { wallet } of wallets) {
-    const expected = await text(`${service.url}/registry/v2/${wallet}?numbers=string`);
-    expect(await text(`${baselines}/list-drizzle/${wallet}`), wallet).toBe(expected);
+    const expected = await fetchText(`${service.url}/registry/v2/${wallet}?numbers=string`);
+    expect(await fetchText(`${baselines}/list-drizzle/${wallet}`), wallet).toBe(expected);
   }
 
   expect(await readMeta()).toEqual(metaBefore);
@@ -88,11 +88,11 @@ const startBaselines = async (databaseUrl: string, schema: string): Promise<stri
   });
   onTestFinished(() => child.stop());
   const url = `http://127.0.0.1:${port}`;
-  await until("the baselines listen", () => isUp(`${url}/bare`));
+  await waitUntil("the baselines listen", () => isUp(`${url}/bare`));
   return url;
 };
 
-const text = async (url: string): Promise<string> => {
+const fetchText = async (url: string): Promise<string> => {
   const response = await fetch(url);
   const body = await response.text();
   if (response.status !== 200) throw new Error(`${url}: ${response.status} ${body}`);
@@ -102,7 +102,7 @@ const text = async (url: string): Promise<string> => {
 type Row = { type: string; vault: Address; delegate: Address; contract: Address; token_id: string; rights: Hex };
 type Some<T> = [T, ...T[]];
 
-/** The samples, which have rights and every scope, and some of the many others; by type, as most have the same. */
+/** Reads the samples, which have rights and every scope, and some other rows, by type: most rows have the same type. */
 const readRows = async (
   database: pg.Client,
   schema: string,
@@ -118,12 +118,12 @@ const readRows = async (
   const byType = new Map<string, Some<Row>>();
   for (const row of rows) byType.set(row.type, [row, ...(byType.get(row.type) ?? [])]);
   const [first, ...others] = byType.values();
-  if (!first) throw new Error("There are no delegations.");
+  if (!first) throw new Error("The data set has no delegations.");
   return [first, ...others];
 };
 
-/** A question about a delegation, or about parts of several. */
-const askAbout = (rowsByType: Some<Some<Row>>, random: Random) => {
+/** Draws the parameters of a check from one delegation, or from parts of several. */
+const drawCheck = (rowsByType: Some<Some<Row>>, random: Random) => {
   const pick = () => random.pick(random.pick(rowsByType));
   const row = pick();
   const mostly = <Key extends keyof Row>(key: Key): Row[Key] => (random.chance(0.9) ? row : pick())[key];

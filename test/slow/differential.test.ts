@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { runDifferential } from "../support/differential.ts";
 import { seededRandom } from "../support/random.ts";
 
-test("after 26 reorgs every answer agrees with the registries, and every row with a fresh index", {
+test("every answer agrees with the registries, and every row with a fresh index, after 26 reorgs", {
   timeout: 600_000,
 }, async () => {
   const compared = await runDifferential({

@@ -2,10 +2,11 @@ import { createServer, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
-import { examples, ROOT, useExamples } from "../support/examples.ts";
-import { describeWith } from "../support/programs.ts";
+import { examples, useExamples } from "../support/examples.ts";
+import { describeWithPrograms } from "../support/programs.ts";
+import { ROOT } from "../support/root.ts";
 
-// The programs of docs/api.md: in other languages than those of test/api/examples.test.ts, and when they meet errors.
+// Programs of docs/api.md in the languages that test/api/examples.test.ts leaves out, and their handling of errors.
 
 const { host, run, write, prepare, expectDocumented } = useExamples();
 const programs = examples.filter(({ language }) => language !== "sh");
@@ -18,7 +19,7 @@ const refuse: Fault = (response) =>
     .writeHead(503, { "Content-Type": "application/problem+json", "Retry-After": "1" })
     .end(JSON.stringify({ type: "/docs#problem-not-indexed", title: "Not indexed yet", status: 503, detail: DETAIL }));
 
-/** The API behind a proxy that fails some requests, by their number. */
+/** Starts a proxy to the API that fails some requests, by number. */
 const startFaultyProxy = async (faultAt: (request: number) => Fault | undefined) => {
   const requests: { url: string; time: number }[] = [];
   const server = createServer(async ({ url = "" }, response) => {
@@ -54,13 +55,13 @@ const WRONG_BODY: Record<string, Fault> = {
 };
 
 for (const { language, program, blocks } of programs) {
-  describeWith([program], `docs/api.md, ${language}`, () => {
-    // Those in TypeScript are in the fast suite.
+  describeWithPrograms([program], `docs/api.md, ${language}`, () => {
+    // The fast suite runs TypeScript.
     if (language !== "ts") test.for(blocks)("prints the documented output: %s", ([, block]) => expectDocumented(block));
 
     const clients = blocks.filter(([, { code }]) => code.includes("Retry-After"));
 
-    test.for(clients)("a client waits as long as Retry-After says: %s", async ([, client]) => {
+    test.for(clients)("a client waits for Retry-After: %s", async ([, client]) => {
       const proxy = await startFaultyProxy((request) => (request === 0 ? refuse : undefined));
       const { exitCode, stdout, stderr } = await (await prepare(client, proxy.host))();
       expect(exitCode, stderr).toBe(0);
@@ -70,7 +71,7 @@ for (const { language, program, blocks } of programs) {
       expect((repeated?.time ?? 0) - (refused?.time ?? 0)).toBeGreaterThanOrEqual(1000);
     });
 
-    test.for(clients)("a client asks again only once, and says why it failed: %s", async ([, client]) => {
+    test.for(clients)("a client retries once, then fails with the reason: %s", async ([, client]) => {
       const proxy = await startFaultyProxy(() => refuse);
       const { exitCode, stdout, stderr } = await (await prepare(client, proxy.host))();
       expect(exitCode).not.toBe(0);
@@ -79,7 +80,7 @@ for (const { language, program, blocks } of programs) {
       expect(proxy.requests).toHaveLength(2);
     });
 
-    test.for(blocks)("a program never takes an error for an answer: %s", async ([, block]) => {
+    test.for(blocks)("a program never treats an error as an answer: %s", async ([, block]) => {
       let fault: Fault | undefined;
       let failing = 0;
       const proxy = await startFaultyProxy((request) => (request === failing ? fault : undefined));
@@ -94,7 +95,7 @@ for (const { language, program, blocks } of programs) {
         failing = request;
         proxy.requests.length = 0;
         const { exitCode, stdout } = await start();
-        // Output before the fault came from real answers.
+        // Output before the fault comes from real answers.
         const [before = "", unknown] = stdout.split("don't know");
         const isKnownUnknown = exitCode !== 0 || unknown !== undefined;
         if (!isKnownUnknown || !block.output?.text.startsWith(before)) {

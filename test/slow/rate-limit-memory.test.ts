@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 import { type Limit, SlidingWindow, WindowFullError } from "../../api/limits/sliding-window.ts";
-import { measure, ROOT } from "../support/measure.ts";
+import { measureScript } from "../support/measure.ts";
+import { ROOT } from "../support/root.ts";
 
 const DEFAULT: Limit = { requests: 25, windowMs: 10_000 };
 
@@ -15,20 +16,20 @@ const FAMILIES = {
 };
 
 test.each(Object.entries(FAMILIES))(
-  "a million %s addresses within one window take less than 256 MB, and give it back",
+  "a million %s addresses in one window use less than 256 MB, and are released",
   async (_, addressAt) => {
-    const measured = await measure(`
-    import { clientOf } from "${ROOT}/api/limits/client-address.ts";
+    const measured = await measureScript(`
+    import { identifyClient } from "${ROOT}/api/limits/client-address.ts";
     import { SlidingWindow } from "${ROOT}/api/limits/sliding-window.ts";
 
     const read = () => {
-      // The second collection frees what the first found unused.
+      // The second collection frees objects that the first one found unused.
       gc();
       gc();
       return process.memoryUsage();
     };
     const addressAt = ${addressAt};
-    const clientAt = (i) => clientOf(addressAt(i), undefined, null);
+    const clientAt = (i) => identifyClient(addressAt(i), undefined, null);
     let now = 0;
     const window = new SlidingWindow(${JSON.stringify(DEFAULT)}, () => now);
 
@@ -65,14 +66,17 @@ test.each(Object.entries(FAMILIES))(
     console.log(measured);
     expect(measured.size).toBe(1_000_000);
     expect(measured.takenMb).toBeLessThan(256);
-    expect(measured.remaining, "each client of a sample was counted once before").toEqual([23]);
+    expect(measured.remaining, "each sampled client was counted once before").toEqual([23]);
     expect(measured.sizeAfter).toBe(0);
-    expect(measured.leftForOneMb, "while one client asks, the ring is kept, but no other client").toBeLessThan(32);
+    expect(
+      measured.leftForOneMb,
+      "while one client is active, the ring buffer is kept, but no other client",
+    ).toBeLessThan(32);
     expect(measured.leftMb).toBeLessThan(2);
   },
 );
 
-/** Sends requests until the window is full. */
+/** Sends requests until the window is full, and returns their number. */
 const fill = (window: SlidingWindow, nameOf: (index: number) => string): number => {
   for (let index = 0; index < 2 ** 22; index++) {
     try {
@@ -82,10 +86,10 @@ const fill = (window: SlidingWindow, nameOf: (index: number) => string): number 
       throw error;
     }
   }
-  throw new Error("The window is never full.");
+  throw new Error("The window did not fill up.");
 };
 
-test("a window with a million clients throws for a new client, and limits known ones as before", () => {
+test("take() throws for a new client with a million clients, and limits known ones as before", () => {
   const { clock, window } = createWindow();
   const clients = fill(window, String);
   expect(clients).toBeGreaterThanOrEqual(1_000_000);
@@ -103,7 +107,7 @@ test("a window with a million clients throws for a new client, and limits known 
   expect(window.take("new")).toMatchObject({ isAdmitted: true, remaining: 24 });
 });
 
-test("a window with two million admissions admits no client above the limit", () => {
+test("take() admits no client above the limit with two million admissions", () => {
   const { clock, window } = createWindow();
   const admissions = fill(window, (index) => String(Math.floor(index / 25)));
   expect(admissions).toBeGreaterThanOrEqual(2_000_000);
@@ -116,7 +120,7 @@ test("a window with two million admissions admits no client above the limit", ()
   for (const name of ["0", "1", "new"]) expect(window.take(name)).toMatchObject({ isAdmitted: true, remaining: 24 });
 });
 
-test("a request takes less than 20 µs with 50,000 clients", () => {
+test("take() takes less than 20 µs with 50,000 clients", () => {
   const window = new SlidingWindow(DEFAULT);
   const names = Array.from({ length: 50_000 }, (_, index) => `client ${index}`);
   const startedAt = performance.now();
@@ -128,7 +132,7 @@ test("a request takes less than 20 µs with 50,000 clients", () => {
 
 test("a remembered client does not keep its X-Forwarded-For header in memory", async () => {
   const script = `
-    import { clientOf, parseProxies } from "${ROOT}/api/limits/client-address.ts";
+    import { identifyClient, parseProxies } from "${ROOT}/api/limits/client-address.ts";
 
     const read = () => {
       gc();
@@ -151,13 +155,13 @@ test("a remembered client does not keep its X-Forwarded-For header in memory", a
     const before = read();
     for (let index = 0; index < 50_000; index++) {
       const claim = CLAIMS[index % CLAIMS.length](index);
-      // One flat string, as it comes from the network.
+      // A flat string, as from the network.
       const header = Buffer.from("203.0.113.9,".repeat(600).slice(0, 7000) + ", " + claim).toString("latin1");
-      clients.set(clientOf("10.0.0.1", header, trusted), index);
+      clients.set(identifyClient("10.0.0.1", header, trusted), index);
     }
     console.log(JSON.stringify({ mb: (read() - before) / 1e6, clients: clients.size }));
   `;
-  const { mb, clients } = await measure(script);
+  const { mb, clients } = await measureScript(script);
   console.log(`${mb.toFixed(1)} MB`);
   expect(clients).toBe(50_000);
   expect(mb).toBeLessThan(60);

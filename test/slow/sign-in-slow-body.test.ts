@@ -1,13 +1,13 @@
 import { request } from "node:http";
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, test } from "vitest";
-import { startApi } from "../support/api.ts";
-import { signedIn } from "../support/portal.ts";
+import { startTestApi } from "../support/api.ts";
+import { signInVisitor } from "../support/portal.ts";
 import { createDatabase } from "../support/setup.ts";
 
-test("a body that arrives bit by bit is a 408 after 5 s, and ends the connection", async () => {
-  const api = await startApi({ databaseUrl: await createDatabase() });
-  const visitor = await signedIn(api);
+test("the developer API returns 408 after 5 s for a slow body, and closes the connection", async () => {
+  const api = await startTestApi({ databaseUrl: await createDatabase() });
+  const visitor = await signInVisitor(api);
   const startedAt = Date.now();
   const answer = await new Promise<{ status: number | undefined; connection: string | undefined }>(
     (resolve, reject) => {

@@ -5,11 +5,11 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { expect, onTestFinished, test } from "vitest";
 import { z } from "zod";
-import { ROOT } from "../support/measure.ts";
+import { ROOT } from "../support/root.ts";
 
 const run = promisify(execFile);
 
-test("npm runs no install script with the .npmrc of this project", async () => {
+test("npm install runs no install script with this project's .npmrc", async () => {
   const folder = await mkdtemp(join(tmpdir(), "install-"));
   onTestFinished(() => rm(folder, { recursive: true }));
   const dependency = join(folder, "dependency");
@@ -37,7 +37,7 @@ const report = z.object({
   vulnerabilities: z.record(z.string(), z.object({ via: z.array(via), nodes: z.array(z.string()) })),
 });
 
-test("every known advisory is explained in docs/security.md", async ({ skip }) => {
+test("docs/security.md explains every advisory of npm audit", async ({ skip }) => {
   const flags = ["audit", "--json", "--fetch-retries=0", "--fetch-timeout=20000"];
   const { stdout } = await run("npm", flags, { cwd: ROOT, maxBuffer: 2 ** 26 }).catch((error) => error);
   const audit = report.safeParse(JSON.parse(stdout || "{}"));
@@ -48,7 +48,7 @@ test("every known advisory is explained in docs/security.md", async ({ skip }) =
   const [, developing = ""] = document.split("### Only for development");
   const isExplained = (url: string, name: string, nodes: string[]) =>
     document.includes(url.slice(url.lastIndexOf("/") + 1)) ||
-    // A package that is not in the service is explained by its name.
+    // A development dependency is explained by name.
     (nodes.every((path) => lock.packages[path]?.dev) && developing.includes(`\`${name}\``));
   const unexplained = Object.values(audit.data.vulnerabilities).flatMap(({ via, nodes }) =>
     via.flatMap((advisory) =>

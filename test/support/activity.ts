@@ -1,7 +1,7 @@
 import type pg from "pg";
 import { expect } from "vitest";
 
-// What data teams are told of days and contracts, worked out another way: from the log and from what is active.
+// Recomputes the daily and per-contract summaries from the change log and the active delegations.
 
 const DAILY_FROM_LOG = `
   select (block_timestamp at time zone 'UTC')::date::text as day, chain_id, registry, type, token_standard,
@@ -19,13 +19,13 @@ const DAILY_FROM_LOG = `
 const DAILY =
   "select day::text, chain_id, registry, type, token_standard, made, changed, revoked from analytics.daily_activity";
 
-/** Of contracts that have none left, nothing is active. */
+/** Contracts without active delegations are not in CONTRACTS_FROM_ACTIVE. */
 const CONTRACTS = "select chain_id, contract, delegations from analytics.contracts where delegations <> 0";
 const CONTRACTS_FROM_ACTIVE = `
   select chain_id, contract, count(*) as delegations from analytics.delegations where contract is not null group by 1, 2`;
 
-/** Compares both with the sums of a database, in one statement each: they are of one moment. */
-export const expectRightSums = async (client: pg.Client): Promise<void> => {
+/** Compares both summaries with the recomputed ones. One statement each, so that both sides share a snapshot. */
+export const expectCorrectSums = async (client: pg.Client): Promise<void> => {
   for (const [summed, counted] of [
     [DAILY, DAILY_FROM_LOG],
     [CONTRACTS, CONTRACTS_FROM_ACTIVE],

@@ -4,10 +4,10 @@ import { registryV1Abi, registryV2Abi } from "../../registry/abi.ts";
 import type { DelegationV1, DelegationV2, State } from "./index-state.ts";
 import type { World } from "./world.ts";
 
-/** An answer for each question, by the question's text. */
+/** Answers by the text of their question. */
 export type Answers = Map<string, string>;
 
-export type Question =
+export type WorldQuestion =
   | { registry: "v1"; check: "all"; vault: Address; delegate: Address }
   | { registry: "v1"; check: "contract"; vault: Address; delegate: Address; contract: Address }
   | { registry: "v1"; check: "token"; vault: Address; delegate: Address; contract: Address; tokenId: bigint }
@@ -23,11 +23,11 @@ export type Question =
       rights: Hex;
     };
 
-export const textOf = (question: Question): string => Object.values(question).join(" ");
+export const formatQuestion = (question: WorldQuestion): string => Object.values(question).join(" ");
 
-/** Every check there is between the wallets of a world. */
-export const questionsOf = ({ wallets, contracts, tokenIds, rights }: World): Question[] => {
-  const questions: Question[] = [];
+/** Lists every possible check between the wallets of a world. */
+export const listQuestions = ({ wallets, contracts, tokenIds, rights }: World): WorldQuestion[] => {
+  const questions: WorldQuestion[] = [];
   for (const { address: vault } of wallets) {
     for (const { address: delegate } of wallets) {
       const pair = { vault, delegate };
@@ -66,18 +66,18 @@ const CHECKS = {
 const batchingClient = (url: string) =>
   createClient({ transport: http(url, { batch: { batchSize: 200 }, timeout: 120_000 }) });
 
-/** What the registries themselves answer at a block: every check, or some, and every list. */
-export const answersOfContracts = async (
+/** Reads the registries' own answers at a block: all checks or a selection, and all lists. */
+export const readContractAnswers = async (
   url: string,
   world: World,
   blockNumber: bigint,
-  questions: readonly Question[] = questionsOf(world),
+  questions: readonly WorldQuestion[] = listQuestions(world),
 ): Promise<Answers> => {
   const client = batchingClient(url);
   const v1 = { abi: registryV1Abi, address: world.v1, blockNumber } as const;
   const v2 = { abi: registryV2Abi, address: world.v2, blockNumber } as const;
 
-  const ask = ({ registry, check, vault, delegate, ...rest }: Question): Promise<unknown> => {
+  const ask = ({ registry, check, vault, delegate, ...rest }: WorldQuestion): Promise<unknown> => {
     // The rest is in the order of the functions' arguments: contract, token id, rights.
     const call: { abi: Abi; address: Address; blockNumber: bigint } = registry === "v1" ? v1 : v2;
     return readContract(client, {
@@ -88,11 +88,13 @@ export const answersOfContracts = async (
   };
 
   const answers: Answers = new Map();
-  await Promise.all(questions.map(async (question) => answers.set(textOf(question), String(await ask(question)))));
+  await Promise.all(
+    questions.map(async (question) => answers.set(formatQuestion(question), String(await ask(question)))),
+  );
 
   const lists = world.wallets.flatMap(({ address }) => [
     readContract(client, { ...v1, functionName: "getDelegationsByDelegate", args: [address] }).then((rows) =>
-      answers.set(`v1 incoming ${address}`, listOf(rows.map(delegationV1Of))),
+      answers.set(`v1 incoming ${address}`, formatList(rows.map(readDelegationV1))),
     ),
     Promise.all([
       readContract(client, { ...v1, functionName: "getDelegatesForAll", args: [address] }),
@@ -102,7 +104,7 @@ export const answersOfContracts = async (
       const unlimited = { contract: zeroAddress, tokenId: 0n };
       answers.set(
         `v1 outgoing ${address}`,
-        listOf([
+        formatList([
           ...delegates.map((delegate) => ({ type: "ALL", vault: address, delegate, ...unlimited })),
           ...contracts.map(({ contract_, delegate }) => {
             return { type: "CONTRACT", vault: address, delegate, contract: contract_, tokenId: 0n };
@@ -114,18 +116,18 @@ export const answersOfContracts = async (
       );
     }),
     readContract(client, { ...v2, functionName: "getIncomingDelegations", args: [address] }).then((rows) =>
-      answers.set(`v2 incoming ${address}`, listOf(rows.map(delegationV2Of))),
+      answers.set(`v2 incoming ${address}`, formatList(rows.map(readDelegationV2))),
     ),
     readContract(client, { ...v2, functionName: "getOutgoingDelegations", args: [address] }).then((rows) =>
-      answers.set(`v2 outgoing ${address}`, listOf(rows.map(delegationV2Of))),
+      answers.set(`v2 outgoing ${address}`, formatList(rows.map(readDelegationV2))),
     ),
   ]);
   await Promise.all(lists);
   return answers;
 };
 
-/** What the registries list as delegated at a block: all that there is between the wallets of a world. */
-export const stateOfContracts = async (url: string, world: World, blockNumber: bigint): Promise<State> => {
+/** Reads all delegations between the wallets of a world from the registries, at a block. */
+export const readContractState = async (url: string, world: World, blockNumber: bigint): Promise<State> => {
   const client = batchingClient(url);
   const v1 = { abi: registryV1Abi, address: world.v1, blockNumber } as const;
   const v2 = { abi: registryV2Abi, address: world.v2, blockNumber } as const;
@@ -137,16 +139,15 @@ export const stateOfContracts = async (url: string, world: World, blockNumber: b
   );
   const read = await Promise.all(lists);
   return {
-    v1: read.flatMap(([rows]) => rows.map(delegationV1Of)),
-    v2: read.flatMap(([, rows]) => rows.map(delegationV2Of)),
+    v1: read.flatMap(([rows]) => rows.map(readDelegationV1)),
+    v2: read.flatMap(([, rows]) => rows.map(readDelegationV2)),
   };
 };
 
 const V1_TYPES = [undefined, "ALL", "CONTRACT", "TOKEN"] as const;
 const V2_TYPES = [undefined, "ALL", "CONTRACT", "ERC721", "ERC20", "ERC1155"] as const;
 
-/** No registry lists what has no type. */
-const typeOf = <Type>(types: readonly (Type | undefined)[], index: number): Type => {
+const nameType = <Type>(types: readonly (Type | undefined)[], index: number): Type => {
   const type = types[index];
   if (type === undefined) throw new Error(`A registry lists a delegation of type ${index}.`);
   return type;
@@ -154,10 +155,10 @@ const typeOf = <Type>(types: readonly (Type | undefined)[], index: number): Type
 
 type ListedV1 = { type_: number; vault: Address; delegate: Address; contract_: Address; tokenId: bigint };
 
-const delegationV1Of = ({ type_, contract_, ...row }: ListedV1): DelegationV1 => ({
+const readDelegationV1 = ({ type_, contract_, ...row }: ListedV1): DelegationV1 => ({
   ...row,
   contract: contract_,
-  type: typeOf(V1_TYPES, type_),
+  type: nameType(V1_TYPES, type_),
 });
 
 type ListedV2 = {
@@ -170,9 +171,9 @@ type ListedV2 = {
   amount: bigint;
 };
 
-const delegationV2Of = ({ type_, from, to, contract_, ...row }: ListedV2): DelegationV2 => ({
+const readDelegationV2 = ({ type_, from, to, contract_, ...row }: ListedV2): DelegationV2 => ({
   ...row,
-  type: typeOf(V2_TYPES, type_),
+  type: nameType(V2_TYPES, type_),
   vault: from,
   delegate: to,
   contract: contract_,
@@ -188,8 +189,8 @@ export type Listed = {
   amount?: bigint;
 };
 
-/** A list as text, in an order of its own: the registry's is not the service's. */
-export const listOf = (rows: readonly Listed[]): string =>
+/** Formats a list as sorted text: the registry and the service use different orders. */
+export const formatList = (rows: readonly Listed[]): string =>
   rows
     .map(({ type, vault, delegate, contract, tokenId, rights = "", amount = "" }) =>
       [type, vault, delegate, contract, tokenId, rights, amount].join(" ").toLowerCase(),
@@ -197,17 +198,17 @@ export const listOf = (rows: readonly Listed[]): string =>
     .sort()
     .join("\n");
 
-/** The answers to checks that follow from a state, by the rules of the registries. */
-const checksOfState = (state: State): ((question: Question) => string) => {
+/** Creates a function that answers checks from a state, by the rules of the registries. */
+const createChecker = (state: State): ((question: WorldQuestion) => string) => {
   const v1 = new Set(state.v1.map((row) => keyV1(row)));
   const v2 = new Map(state.v2.map((row) => [keyV2(row), row.amount]));
 
   const holdsV1 = (key: DelegationV1) => v1.has(keyV1(key));
-  /** With exactly these rights, or with all rights. */
+  /** Matches exactly these rights, or full rights. */
   const holdsV2 = (key: Omit<DelegationV2, "amount">) =>
     v2.has(keyV2(key)) || v2.has(keyV2({ ...key, rights: zeroHash }));
 
-  const answer = (question: Question): boolean | bigint => {
+  const answer = (question: WorldQuestion): boolean | bigint => {
     const { vault, delegate } = question;
     const contract = "contract" in question ? question.contract : zeroAddress;
     const tokenId = "tokenId" in question ? question.tokenId : 0n;
@@ -242,20 +243,20 @@ const checksOfState = (state: State): ((question: Question) => string) => {
   return (question) => String(answer(question));
 };
 
-/** The answers that follow from a state: every check, or some, and every list. */
-export const answersOfState = (
+/** Derives answers from a state: all checks or a selection, and all lists. */
+export const deriveAnswers = (
   state: State,
   world: World,
-  questions: readonly Question[] = questionsOf(world),
+  questions: readonly WorldQuestion[] = listQuestions(world),
 ): Answers => {
-  const check = checksOfState(state);
-  const answers: Answers = new Map(questions.map((question) => [textOf(question), check(question)]));
+  const check = createChecker(state);
+  const answers: Answers = new Map(questions.map((question) => [formatQuestion(question), check(question)]));
   const isSame = (a: Address, b: Address) => a.toLowerCase() === b.toLowerCase();
   for (const { address } of world.wallets) {
-    answers.set(`v1 incoming ${address}`, listOf(state.v1.filter(({ delegate }) => isSame(delegate, address))));
-    answers.set(`v1 outgoing ${address}`, listOf(state.v1.filter(({ vault }) => isSame(vault, address))));
-    answers.set(`v2 incoming ${address}`, listOf(state.v2.filter(({ delegate }) => isSame(delegate, address))));
-    answers.set(`v2 outgoing ${address}`, listOf(state.v2.filter(({ vault }) => isSame(vault, address))));
+    answers.set(`v1 incoming ${address}`, formatList(state.v1.filter(({ delegate }) => isSame(delegate, address))));
+    answers.set(`v1 outgoing ${address}`, formatList(state.v1.filter(({ vault }) => isSame(vault, address))));
+    answers.set(`v2 incoming ${address}`, formatList(state.v2.filter(({ delegate }) => isSame(delegate, address))));
+    answers.set(`v2 outgoing ${address}`, formatList(state.v2.filter(({ vault }) => isSame(vault, address))));
   }
   return answers;
 };
@@ -265,8 +266,8 @@ const keyV1 = ({ vault, delegate, type, contract, tokenId }: DelegationV1) =>
 const keyV2 = ({ vault, delegate, type, contract, tokenId, rights }: Omit<DelegationV2, "amount">) =>
   [vault, delegate, type, contract, tokenId, rights].join().toLowerCase();
 
-/** Where two sets of answers differ: a line each, with who gave the first. */
-export const differences = (actual: Answers, expected: Answers, who: string): string[] => {
+/** Returns a line for each question with different answers. `who` names the source of the actual ones. */
+export const findDifferences = (actual: Answers, expected: Answers, who: string): string[] => {
   const questions = new Set([...actual.keys(), ...expected.keys()]);
   return [...questions].flatMap((question) => {
     const [got, want] = [actual.get(question), expected.get(question)];

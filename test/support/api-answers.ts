@@ -1,36 +1,49 @@
+import { setTimeout as sleep } from "node:timers/promises";
 import { type Address, getAddress, type Hex, zeroAddress } from "viem";
 import type { RegistryVersion } from "../../registry/networks.ts";
-import { type Answers, type Listed, listOf, type Question, questionsOf, textOf } from "./answers.ts";
+import { type Answers, formatList, formatQuestion, type Listed, listQuestions, type WorldQuestion } from "./answers.ts";
 import type { World } from "./world.ts";
 
 const AT_ONCE = 64;
+const ATTEMPTS = 10;
+const RETRY_MS = 500;
 
-/** The API did not answer for the block that it was asked at. */
-export class OtherBlockError extends Error {
+/** Thrown when an answer is for another block than the expected one. */
+export class BlockMismatchError extends Error {
   override name = "OtherBlockError";
 }
 
-/**
- * What the API answers over HTTP at a block: every check, or some, and every list; each second one with a key, if
- * there is one.
- */
-export const answersOfApi = async (
-  apiUrl: string,
-  chainId: number,
-  world: World,
-  blockNumber: bigint,
-  { key, questions: asked = questionsOf(world) }: { key?: string | undefined; questions?: readonly Question[] } = {},
-): Promise<Answers> => {
+/** Reads the API's answers at a block: all checks or a selection, and all lists. Every second request sends the key. */
+export const readApiAnswers = async ({
+  apiUrl,
+  chainId,
+  world,
+  blockNumber,
+  key,
+  questions: asked = listQuestions(world),
+}: {
+  apiUrl: string;
+  chainId: number;
+  world: World;
+  blockNumber: bigint;
+  key?: string | undefined;
+  questions?: readonly WorldQuestion[];
+}): Promise<Answers> => {
   let requests = 0;
   const get = async (path: string): Promise<string> => {
     const headers: Record<string, string> = key && requests++ % 2 === 1 ? { "X-API-KEY": key } : {};
-    const response = await fetch(`${apiUrl}/registry/${path}`, { headers });
-    const body = await response.text();
-    const block = response.headers.get("X-Indexed-Block");
-    if (response.status !== 200 || block !== String(blockNumber)) {
-      throw new OtherBlockError(`${path}: ${response.status}, at block ${block}, not ${blockNumber}: ${body}`);
+    for (let attempt = 1; ; attempt++) {
+      const response = await fetch(`${apiUrl}/registry/${path}`, { headers });
+      const body = await response.text();
+      const block = response.headers.get("X-Indexed-Block");
+      if (response.status === 200 && block === String(blockNumber)) return body;
+      // On a busy machine Postgres may take too long to accept a connection.
+      const isUnavailable = response.status === 503 && body.includes("#problem-database-unavailable");
+      if (!isUnavailable || attempt === ATTEMPTS) {
+        throw new BlockMismatchError(`${path}: ${response.status}, at block ${block}, not ${blockNumber}: ${body}`);
+      }
+      await sleep(RETRY_MS);
     }
-    return body;
   };
   const answers: Answers = new Map();
 
@@ -38,26 +51,26 @@ export const answersOfApi = async (
   while (questions.length > 0) {
     await Promise.all(
       questions.splice(0, AT_ONCE).map(async ([index, question]) => {
-        answers.set(textOf(question), await get(checkPath(question, chainId, index)));
+        answers.set(formatQuestion(question), await get(buildCheckPath(question, chainId, index)));
       }),
     );
   }
 
   for (const { address } of world.wallets) {
     for (const version of ["v1", "v2"] as const) {
-      const body = await get(listPath(version, address, chainId));
+      const body = await get(buildListPath(version, address, chainId));
       for (const [name, list] of readLists(version, address, body)) answers.set(name, list);
     }
   }
   return answers;
 };
 
-/** The question as a path below /registry. */
-export const checkPath = (question: Question, chainId: number, index: number): string =>
-  `${question.registry}/check/${question.check}?${checkQuery(question, chainId, index)}`;
+/** Builds the path of a check, below /registry. */
+export const buildCheckPath = (question: WorldQuestion, chainId: number, index: number): string =>
+  `${question.registry}/check/${question.check}?${buildCheckQuery(question, chainId, index)}`;
 
-/** The question as a request has it, in every spelling that there is: one after the other. */
-export const checkQuery = (question: Question, chainId: number, index: number): URLSearchParams => {
+/** Builds the query of a check. The index selects one of the accepted spellings, so that all of them occur. */
+export const buildCheckQuery = (question: WorldQuestion, chainId: number, index: number): URLSearchParams => {
   const { registry, check: _, vault, delegate, ...rest } = question;
   const isOther = registry === "v2" && index % 2 === 1;
   const query = new URLSearchParams({
@@ -100,22 +113,22 @@ const readRow = (row: Row): Listed => {
   };
 };
 
-/** The path of a wallet's list, with all that a registry says of a delegation. */
-export const listPath = (version: RegistryVersion, address: Address, chainId: number): string =>
+/** Builds the path of a wallet's list, with all fields of its delegations. */
+export const buildListPath = (version: RegistryVersion, address: Address, chainId: number): string =>
   `${version}/${address}?chainId=${chainId}&details=true&numbers=string`;
 
-/** A wallet's two lists, by their names among the answers. */
+/** Reads a wallet's incoming and outgoing list, with their names in `Answers`. */
 export const readLists = (version: RegistryVersion, address: Address, body: string): [string, string][] => {
   const rows = JSON.parse(body) as Row[];
   if (!isInOrder(rows)) throw new Error(`The list of ${address} is not in order: ${body}`);
   const incoming = rows.filter(({ direction }) => direction === "incoming");
-  // A delegation to itself is listed once, and counts for both.
+  // A wallet's delegation to itself is listed once, as incoming, and belongs to both lists.
   const outgoing = rows.filter(
     (row) => row.direction === "outgoing" || (row.vault ?? row.from) === getAddress(address),
   );
   return [
-    [`${version} incoming ${address}`, listOf(incoming.map(readRow))],
-    [`${version} outgoing ${address}`, listOf(outgoing.map(readRow))],
+    [`${version} incoming ${address}`, formatList(incoming.map(readRow))],
+    [`${version} outgoing ${address}`, formatList(outgoing.map(readRow))],
   ];
 };
 

@@ -1,22 +1,19 @@
-import { join } from "node:path";
 import pg from "pg";
 import { inject, onTestFinished } from "vitest";
-import { readBuild } from "../../api/build.ts";
-import { createLog } from "../../api/log.ts";
+import { readBuild } from "../../api/health/read-build.ts";
+import { createLog } from "../../api/metrics/log.ts";
 import { parseApiSettings } from "../../api/settings.ts";
-import { startApi as runApi } from "../../api/start-api.ts";
-import { compileContracts } from "../../sandbox/contracts.ts";
-import { sendSamples } from "../../sandbox/samples.ts";
-import { startNode } from "../../stack/child.ts";
-import { isUp } from "../../stack/is-up.ts";
-import { findFreePort } from "../../stack/ports.ts";
-import { parseAll, parseDatabaseUrl } from "../../stack/settings.ts";
-import { launchIndexer } from "./indexer.ts";
-import { keepOutput } from "./output.ts";
-import { createDatabase, launchChain, until } from "./setup.ts";
-import { uniqueName } from "./unique-name.ts";
+import { startApi } from "../../api/start-api.ts";
+import { indexSamples } from "../../local/index-samples.ts";
+import { spawnApi } from "../../local/spawn-api.ts";
+import { isUp } from "../../process/is-up.ts";
+import { findFreePort } from "../../process/ports.ts";
+import { parseAll, parseDatabaseUrl } from "../../process/settings.ts";
+import { captureOutput } from "./output.ts";
+import { createDatabase, waitUntil } from "./setup.ts";
+import { generateName } from "./unique-name.ts";
 
-/** The sandbox's wallets and contracts, as the samples use them. */
+/** Wallets and contracts of the sandbox's samples. */
 export const VAULT = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266";
 export const HOT = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8";
 export const FRIEND = "0x3C44CdDdB6a900fa2b585dd299e03d12FA4293BC";
@@ -28,12 +25,12 @@ export const NFT = "0xBC4CA0EdA7647A8aB7C2061c2E118A18a936f13D";
 export const COIN = "0xA0b86991c6218b36c1d19D4a2e9Eb0cE3606eB48";
 export const AIRDROP = "0x61697264726f7000000000000000000000000000000000000000000000000000";
 
-/** A question about them whose answer is true. */
+/** A check of the samples that answers true. */
 export const CHECK = `/registry/v2/check/all?to=${HOT}&from=${VAULT}`;
 
 const WALLETS = `delegate=${HOT}&vault=${VAULT}`;
 
-/** Every operation of a version, with a question that has an answer. */
+/** All operations of each version, with parameters that give an answer. */
 export const OPERATIONS = {
   v1: [
     `/registry/v1/${VAULT}`,
@@ -51,20 +48,20 @@ export const OPERATIONS = {
   ],
 };
 
-/** All tests ask from one address; those of the limit itself set their own. */
+/** All tests share one client address. Tests of the rate limit set their own limit. */
 export const UNLIMITED = { RATE_LIMIT_REQUESTS: "1000000" };
 
-/** For an index whose indexer has ended: its answers stay fresh enough for a day. */
+/** Accepts an index for a day after its indexer stopped. */
 export const FRESH_FOR_A_DAY = { MAX_INDEX_LAG_SECONDS: "86400" };
 
 type ApiOptions = { databaseUrl: string; env?: NodeJS.ProcessEnv };
-/** `now`: the clock of rate limits and remembered keys. */
+/** `now`: clock of rate limits and cached keys. */
 type OwnApiOptions = ApiOptions & { now?: () => number };
 
 const prepare = async ({ databaseUrl, env = {} }: ApiOptions) => {
   const port = Number(env.PORT ?? (await findFreePort()));
   const metricsPort = await findFreePort();
-  const { output, printed } = keepOutput();
+  const { output, printed } = captureOutput();
   const url = `http://127.0.0.1:${port}`;
   return {
     output,
@@ -80,23 +77,23 @@ const prepare = async ({ databaseUrl, env = {} }: ApiOptions) => {
       port,
       metricsPort,
       url,
-      /** What Prometheus would read. */
+      /** Reads the metrics as Prometheus does. */
       metrics: async () => (await fetch(`http://127.0.0.1:${metricsPort}/metrics`)).text(),
       get: (path: string, init?: RequestInit) => fetch(`${url}${path}`, init),
-      /** All that it has logged. */
+      /** Returns the log so far. */
       output: printed,
     },
   };
 };
 
-/** The API over real sockets, in this process. The caller stops it. */
+/** Launches the API over real sockets, in this process. The caller stops it. */
 export const launchApi = async ({ now, ...options }: OwnApiOptions) => {
   const { output, env, api } = await prepare(options);
   const [databaseUrl, settings] = parseAll(
     () => parseDatabaseUrl(env),
     () => parseApiSettings(env),
   );
-  const running = await runApi({
+  const running = await startApi({
     databaseUrl,
     settings,
     build: readBuild(env),
@@ -115,32 +112,29 @@ export const launchApi = async ({ now, ...options }: OwnApiOptions) => {
 
 export type Api = Awaited<ReturnType<typeof launchApi>>;
 
-/** The same until the test is over. */
-export const startApi = async (options: OwnApiOptions): Promise<Api> => {
+/** Starts the API in this process until the test is over. */
+export const startTestApi = async (options: OwnApiOptions): Promise<Api> => {
   const api = await launchApi(options);
   onTestFinished(() => api.stop());
   return api;
 };
 
-/** `npm run api`: for tests that kill it, or look at its memory. The caller stops it. */
+/** Launches `npm run api`, for tests that kill it or measure its memory. The caller stops it. */
 export const launchApiProcess = async (options: ApiOptions) => {
   const { output, env, api } = await prepare(options);
-  const child = startNode(join(import.meta.dirname, "../../api/main.ts"), [], {
-    output,
-    env: { PATH: process.env.PATH, HOME: process.env.HOME, ...env },
-  });
+  const child = spawnApi({ PATH: process.env.PATH, HOME: process.env.HOME, ...env }, output);
   const ended = child.exited.then(() => {
     throw new Error(`The API ended:\n${api.output()}`);
   });
   ended.catch(() => {});
-  await Promise.race([until("the API listens", () => isUp(`${api.url}/health`)), ended]);
+  await Promise.race([waitUntil("the API listens", () => isUp(`${api.url}/health`)), ended]);
   return { ...api, ...child };
 };
 
 export type ApiProcess = Awaited<ReturnType<typeof launchApiProcess>>;
 
-/** The same until the test is over. */
-export const startApiProcess = async (options: ApiOptions) => {
+/** Starts `npm run api` until the test is over. */
+export const startTestApiProcess = async (options: ApiOptions) => {
   const api = await launchApiProcess(options);
   onTestFinished(() => api.stop());
   return api;
@@ -157,15 +151,15 @@ export const createSampleDatabase = async (): Promise<string> => {
   const client = new pg.Client(url.href);
   await client.connect();
   try {
-    // One test file makes it, the others wait.
+    // One test file creates it; the others wait.
     await client.query("select pg_advisory_lock(1)");
     const { rows } = await client.query("select 1 from pg_database where datname = 'sample'");
     if (rows.length === 0) {
       const made = await createDatabase();
-      await indexSamples(made);
+      await indexSamples({ databaseUrl: made, chainIds: SAMPLE_CHAINS, output: captureOutput().output });
       await client.query(`alter database ${new URL(made).pathname.slice(1)} rename to sample`);
     }
-    const name = uniqueName("sample");
+    const name = generateName("sample");
     await client.query(`create database ${name} template sample`);
     url.pathname = `/${name}`;
     return url.href;
@@ -174,34 +168,10 @@ export const createSampleDatabase = async (): Promise<string> => {
   }
 };
 
-/** Indexes the sandbox's samples into a database, with chains and an indexer that end then. */
-export const indexSamples = async (databaseUrl: string): Promise<void> => {
-  const code = await compileContracts();
-  const chains = await Promise.all(SAMPLE_CHAINS.map((chainId) => launchChain(chainId)));
-  try {
-    for (const chain of chains) await sendSamples(chain, code);
-    const indexer = await launchIndexer({ databaseUrl, chains });
-    const client = new pg.Client(databaseUrl);
-    await client.connect();
-    await until(
-      "the samples are indexed",
-      async () => {
-        const { rows } = await client.query("select 1 from registry.indexed_block").catch(() => ({ rows: [] }));
-        return rows.length === SAMPLE_CHAINS.length;
-      },
-      180,
-    );
-    await indexer.stop();
-    await client.end();
-  } finally {
-    for (const chain of chains) await chain.stop();
-  }
-};
-
-/** The API over the samples, for the tests of a file. */
+/** Launches the API over the samples, for the tests of a file. */
 export const launchSampleApi = async (env: NodeJS.ProcessEnv = {}): Promise<Api> =>
   launchApi({ databaseUrl: await createSampleDatabase(), env: { ...FRESH_FOR_A_DAY, ...env } });
 
-/** `npm run api` over the samples. The caller stops it. */
+/** Launches `npm run api` over the samples. The caller stops it. */
 export const launchSampleApiProcess = async (env: NodeJS.ProcessEnv = {}) =>
   launchApiProcess({ databaseUrl: await createSampleDatabase(), env: { ...FRESH_FOR_A_DAY, ...env } });

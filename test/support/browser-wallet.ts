@@ -1,19 +1,18 @@
 import type { Page } from "playwright-core";
 import type { Hex } from "viem";
 import type { PrivateKeyAccount } from "viem/accounts";
-import { newWallet } from "./portal.ts";
+import { createWallet } from "./portal.ts";
 
 type Call = { method: string; params?: [Hex, string] };
 type WalletOptions = {
   account?: PrivateKeyAccount;
-  /** The network it is on. */
   chainId?: number;
-  /** Announces itself by this name (EIP-6963); without one it puts itself into the page. */
+  /** Announces itself by this name (EIP-6963). Without a name it sets `window.ethereum`. */
   name?: string;
 };
 
-/** A wallet in the browser, with a real key: it signs what it is asked to, or declines when told to. */
-export const createBrowserWallet = ({ account = newWallet(), chainId = 1, name }: WalletOptions = {}) => {
+/** Creates a browser wallet with a real key. It signs every message, or declines if `isWilling` is false. */
+export const createBrowserWallet = ({ account = createWallet(), chainId = 1, name }: WalletOptions = {}) => {
   const wallet = { account, isWilling: true, signed: [] as string[] };
 
   const answer = async ({ method, params }: Call): Promise<{ result: unknown } | { error: object }> => {

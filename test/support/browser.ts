@@ -3,6 +3,7 @@ import { type Browser, type BrowserContextOptions, chromium, type Locator, type 
 import { afterAll, beforeAll, describe, expect, onTestFinished } from "vitest";
 import { type Api, createSampleDatabase, FRESH_FOR_A_DAY, launchApi, NFT } from "./api.ts";
 import { findProgram } from "./programs.ts";
+import { waitUntil } from "./until.ts";
 
 const CHROMIUM = findProgram("chromium");
 const FLAGS = [
@@ -16,7 +17,7 @@ const FLAGS = [
   "--disable-sync",
 ];
 
-/** Debian's Chromium. The caller closes it. */
+/** Launches Debian's Chromium. The caller closes it. */
 export const launchBrowser = (): Promise<Browser> =>
   chromium.launch({ executablePath: CHROMIUM ?? "chromium", args: FLAGS });
 
@@ -24,21 +25,21 @@ export const PHONE = { width: 390, height: 844 };
 export const DESKTOP = { width: 1280, height: 900 };
 
 type OpenOptions = Pick<BrowserContextOptions, "colorScheme" | "viewport" | "permissions" | "javaScriptEnabled"> & {
-  /** The origin of the page; by default the API over the samples. */
+  /** Origin of the page. Default: the API over the sample data. */
   url?: string;
-  /** Messages that may be on the console, such as a failed request. */
+  /** Console messages to ignore, such as a failed request. */
   allowed?: RegExp;
-  /** Runs before anything is loaded. */
+  /** Runs before the page loads. */
   prepare?: (page: Page) => Promise<void>;
 };
 
-/** Opens a path in a tab of its own. */
+/** Opens a path in a new browser context. */
 type Open = (path: string, options?: OpenOptions) => Promise<Page>;
 
-/** The API over the samples of the sandbox that the pages of a file come from. */
+/** The API over the sandbox's sample data that serves the pages of a test file. */
 type Site = { url: string; databaseUrl: string };
 
-/** Tests in a real browser. Without one they are left out, and their title says why. */
+/** Runs tests in a real browser. Skips them without one; their title then says why. */
 export const describeInBrowser = (title: string, tests: (open: Open, site: Site) => void) =>
   describe.skipIf(CHROMIUM === null)(
     CHROMIUM === null ? `${title} [LEFT OUT: needs chromium, as by apt-get install chromium]` : title,
@@ -60,20 +61,20 @@ export const describeInBrowser = (title: string, tests: (open: Open, site: Site)
     },
   );
 
-/** Collects errors, which violations of the content security policy are too, and requests to other origins. */
+/** Collects errors, including violations of the content security policy, and requests to other origins. */
 const watchPage = (page: Page, origin: string, allowed: RegExp | undefined): readonly string[] => {
-  const faults: string[] = [];
+  const errors: string[] = [];
   const add = (text: string) => {
-    if (!allowed?.test(text)) faults.push(text);
+    if (!allowed?.test(text)) errors.push(text);
   };
   page.on("console", (message) => {
     if (["error", "warning"].includes(message.type())) add(`${message.text()} (${message.location().url})`);
   });
   page.on("pageerror", (error) => add(String(error)));
   page.on("request", (request) => {
-    if (!request.url().startsWith(`${origin}/`)) faults.push(`Asked another origin: ${request.url()}`);
+    if (!request.url().startsWith(`${origin}/`)) errors.push(`Request to another origin: ${request.url()}`);
   });
-  return faults;
+  return errors;
 };
 
 const openPage = async (
@@ -83,10 +84,10 @@ const openPage = async (
 ): Promise<Page> => {
   const context = await browser.newContext({ baseURL: url, viewport: DESKTOP, ...options });
   const page = await context.newPage();
-  const faults = watchPage(page, url, allowed);
+  const errors = watchPage(page, url, allowed);
   onTestFinished(async () => {
     await context.close();
-    expect(faults, "errors, violations of the policy, requests to other origins").toEqual([]);
+    expect(errors, "errors, policy violations, requests to other origins").toEqual([]);
   });
   await prepare?.(page);
   await page.goto(path);
@@ -109,70 +110,75 @@ export const expectAccessible = async (page: Page): Promise<void> => {
   expect(await page.evaluate(`${root}.scrollWidth - ${root}.clientWidth`), "scrolls sideways").toBe(0);
 };
 
-export const heading = (page: Page, name: string | RegExp) => page.getByRole("heading", { name });
+export const findHeading = (page: Page, name: string | RegExp) => page.getByRole("heading", { name });
 
-export const textOf = async (locator: Locator) => (await locator.allInnerTexts()).join("\n");
+export const readText = async (locator: Locator) => (await locator.allInnerTexts()).join("\n");
 
 // The explorer.
 
 export const walletPath = (wallet: string, view: string, chainId = 1) =>
   `/?wallet=${wallet}&chainId=${chainId}&view=${view}`;
 
-/** The texts of a list's rows, each in one line. */
-export const rowsOf = async (page: Page, selector = ".rows > li"): Promise<string[]> => {
+/** Reads the text of each row of a list, on one line. */
+export const readRows = async (page: Page, selector = ".rows > li"): Promise<string[]> => {
   await page.locator(selector).first().waitFor();
   return (await page.locator(selector).allInnerTexts()).map((text) => text.replace(/\s+/g, " "));
 };
 
 // The developer page.
 
-export const signIn = async (page: Page): Promise<void> => {
+export const signInWithWallet = async (page: Page): Promise<void> => {
   await page.getByRole("button", { name: /^Sign in with/ }).click();
-  await heading(page, "Your keys").waitFor();
+  await findHeading(page, "Your keys").waitFor();
 };
 
-export const makeKey = async (page: Page, name: string): Promise<string> => {
+export const makeKeyOnPage = async (page: Page, name: string): Promise<string> => {
   await page.getByLabel("Name of a new key").fill(name);
   await page.getByRole("button", { name: "Make a key" }).click();
   const shown = page.getByRole("region", { name: `The key for “${name}”` });
   return (await shown.locator("pre").first().textContent()) ?? "";
 };
 
-/** The id of the element that has the focus. */
-export const focused = (page: Page) => page.evaluate("document.activeElement.id");
+export const waitUntilFocused = (page: Page, id: string) =>
+  waitUntil(
+    `focus is on ${id}`,
+    () => page.evaluate("document.activeElement.id"),
+    10,
+    (focused) => focused === id,
+  );
 
 // The insights page.
 
-/** For each series of the legend, whether a chart has bars in its colour. */
-export const drawnSeries = (page: Page, chart: number): Promise<boolean[]> =>
+/** For each series of the legend, true if a chart has bars in its colour. */
+export const readDrawnSeries = (page: Page, chart: number): Promise<boolean[]> =>
   page.evaluate(`(() => {
     const canvas = document.querySelectorAll(".chart canvas")[${chart}];
     const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
     return [...document.querySelectorAll(".legend .swatch")].map((swatch) => {
       const color = getComputedStyle(swatch).backgroundColor.match(/\\d+/g).map(Number);
       let pixels = 0;
-      for (let place = 0; place < data.length; place += 4) {
-        const isSame = color.every((value, channel) => Math.abs(value - data[place + channel]) <= 8);
-        if (isSame && data[place + 3] > 200) pixels++;
+      for (let offset = 0; offset < data.length; offset += 4) {
+        const isSame = color.every((value, channel) => Math.abs(value - data[offset + channel]) <= 8);
+        if (isSame && data[offset + 3] > 200) pixels++;
       }
       return pixels > 10;
     });
   })()`);
 
-/** Expects the insights page to show the samples, in charts and in tables. */
+/** Expects the insights page to show the sample data, in charts and in tables. */
 export const expectSampleInsights = async (page: Page): Promise<void> => {
-  const tile = (what: string) =>
+  const readTile = (label: string) =>
     page
-      .locator(".tile", { has: page.getByText(what, { exact: true }) })
+      .locator(".tile", { has: page.getByText(label, { exact: true }) })
       .locator("dd")
       .textContent();
-  await heading(page, "Activity").waitFor();
-  expect(Number((await tile("Ever made"))?.replace(",", ""))).toBeGreaterThanOrEqual(46);
-  expect(await tile("Networks up to date")).toBe("2 of 2");
+  await findHeading(page, "Activity").waitFor();
+  expect(Number((await readTile("Ever made"))?.replace(",", ""))).toBeGreaterThanOrEqual(46);
+  expect(await readTile("Networks up to date")).toBe("2 of 2");
   expect(await page.locator(".legend li").allInnerTexts()).toEqual(expect.arrayContaining(["Ethereum", "Polygon"]));
-  // A colour for each network; the contracts are all of the first.
-  expect(await drawnSeries(page, 0)).toEqual([true, true]);
-  expect(await drawnSeries(page, 1)).toEqual([true, false]);
+  // A colour for each network. All contracts are on the first network.
+  expect(await readDrawnSeries(page, 0)).toEqual([true, true]);
+  expect(await readDrawnSeries(page, 1)).toEqual([true, false]);
   for (const chart of await page.locator("canvas").all()) {
     expect(await chart.getAttribute("aria-label")).toMatch(/The table below has the numbers\.$/);
   }

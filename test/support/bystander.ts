@@ -1,29 +1,29 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { type Api, type ApiProcess, CHECK } from "./api.ts";
 import { sendHttp } from "./http.ts";
-import { residentMb, watchMemory } from "./measure.ts";
+import { readResidentMb, watchMemory } from "./measure.ts";
 
 const PAUSE_MS = 20;
 
-/** How long checks took, in ms. */
+/** Number of checks, and their durations in ms. */
 export type Waits = { asked: number; median: number; slowest: number };
 
-/** Another client: it sends one check after the other, each over its own connection, while others misbehave. */
-export const startBystander = (api: Api): (() => Promise<Waits>) => {
+/** Starts a client that sends checks one by one, each over a new connection, while other clients misbehave. */
+const startBystander = (api: Api): (() => Promise<Waits>) => {
   let isOver = false;
   const ask = async () => {
     const times: number[] = [];
     while (!isOver) {
       const startedAt = performance.now();
       const { status, body } = await sendHttp(api.port, { path: CHECK, agent: false });
-      if (status !== 200 || body !== "true") throw new Error(`It was answered ${status} ${body}`);
+      if (status !== 200 || body !== "true") throw new Error(`Expected 200 true, got ${status} ${body}`);
       times.push(performance.now() - startedAt);
       await sleep(PAUSE_MS);
     }
     return times.sort((a, b) => a - b);
   };
   const asking = ask();
-  // stop() passes it on.
+  // The returned function rethrows its error.
   asking.catch(() => {});
   return async () => {
     isOver = true;
@@ -32,20 +32,20 @@ export const startBystander = (api: Api): (() => Promise<Waits>) => {
   };
 };
 
-/** How that client is served when it is alone. */
+/** Measures checks while no other client sends requests. */
 export const measureAlone = async (api: Api, ms = 1_000): Promise<Waits> => {
   const stop = startBystander(api);
   await sleep(ms);
   return stop();
 };
 
-export const describeWaits = ({ asked, median, slowest }: Waits): string =>
+const describeWaits = ({ asked, median, slowest }: Waits): string =>
   `${asked} checks, median ${median.toFixed(1)} ms, slowest ${slowest.toFixed(0)} ms`;
 
-/** How another client was served alone and during a task, and by how much the process grew at most. */
-export const observe = async (api: ApiProcess, task: () => Promise<unknown>) => {
+/** Measures another client's checks before and during a task, and the peak growth of the API's memory. */
+export const observeBystander = async (api: ApiProcess, task: () => Promise<unknown>) => {
   const alone = await measureAlone(api);
-  const before = residentMb(api.pid);
+  const before = readResidentMb(api.pid);
   const readPeak = watchMemory(api.pid);
   const stop = startBystander(api);
   let peak = before;

@@ -6,15 +6,14 @@ import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
 import { text } from "node:stream/consumers";
 import { promisify } from "node:util";
-import { findFreePort } from "../../stack/ports.ts";
+import { findFreePort } from "../../process/ports.ts";
 import { startNameServer } from "./dns.ts";
-import { keepOutput } from "./output.ts";
+import { captureOutput } from "./output.ts";
 import { findProgram } from "./programs.ts";
 import { redisServer } from "./redis.ts";
+import { ROOT } from "./root.ts";
 
-// docker-compose.yml without Docker: what it would run in containers runs as processes of this machine.
-
-export const ROOT = join(import.meta.dirname, "../..");
+// Runs the services of docker-compose.yml without Docker, as local processes.
 
 type Service = {
   image: string;
@@ -25,6 +24,9 @@ type Service = {
   healthcheck?: { test: string[] };
   restart?: string;
   stop_signal?: NodeJS.Signals;
+  cap_drop?: string[];
+  cap_add?: string[];
+  security_opt?: string[];
   mem_limit?: string;
   pids_limit?: number;
   ports?: unknown[];
@@ -40,14 +42,14 @@ export type Compose = {
 };
 
 type ComposeOptions = {
-  /** Further files, which override the first. */
+  /** Files that override docker-compose.yml. */
   files?: readonly string[];
-  /** The file that stands for .env. */
+  /** Replaces .env. */
   envFile?: string;
   env?: Record<string, string>;
 };
 
-/** The file as docker-compose reads it, without the .env of this checkout. */
+/** Reads the configuration with docker-compose, without the .env of this checkout. */
 export const readCompose = ({
   files = [],
   envFile = "test/support/no.env",
@@ -58,7 +60,7 @@ export const readCompose = ({
     ["--env-file", envFile, ...["docker-compose.yml", ...files].flatMap((file) => ["-f", file]), "config"],
     { cwd: ROOT, env: { PATH: process.env.PATH, ...env }, stdio: ["ignore", "pipe", "pipe"] },
   );
-  // This docker-compose prints YAML alone, and is a Python program: with it there is Python's YAML.
+  // This docker-compose prints only YAML. It is a Python program, so Python's YAML module is available.
   const json = execFileSync(
     "python3",
     ["-c", "import json, sys, yaml; json.dump(yaml.safe_load(sys.stdin), sys.stdout)"],
@@ -70,28 +72,30 @@ export const readCompose = ({
   return JSON.parse(json.replaceAll("$$", "$"));
 };
 
-/** A process in place of a container. */
+/** A process that replaces a container. */
 export type Container = {
   address: string;
-  /** Where it answers, if it is an API. */
+  /** Base URL, if it is an API. */
   url: string;
-  /** All that it has printed. */
+  /** Returns its output so far. */
   output: () => string;
   exited: Promise<number | null>;
   isHealthy: () => Promise<boolean>;
-  /** Sends the service's stop signal, and waits for the end. */
+  /** Sends the service's stop signal and waits for the exit code. */
   stop: () => Promise<number | null>;
 };
 
 type HostOptions = {
   compose: Compose;
-  /** The database in place of the one that the file names. */
+  /** Replaces the database URL of the configuration. */
   databaseUrl: (inFile: string) => string;
-  /** Addresses of the API's name at which no container is. */
+  /** Addresses that the name server returns for the API, but that no container has. */
   ghosts?: readonly string[];
+  /** The file trusted.conf of the proxy. */
+  trustedConf?: string;
 };
 
-/** Older versions look names up only when they start. */
+/** First version that resolves names again after its start. */
 const RESOLVING_NGINX = [1, 27, 3];
 
 const canResolve = (nginx: string): boolean => {
@@ -104,52 +108,54 @@ const canResolve = (nginx: string): boolean => {
 const CONTAINER_PORTS = ["6379", "8079", "8080", "8545", "8546", "9464", "42069"];
 
 /**
- * A machine that runs services of the file: the same commands, arguments and environment. Only addresses
- * are others: each container has one of its own in 127.0.0.0/8, which on Linux is all this machine's, and
- * ports are free ones.
+ * Creates a host that runs services with the commands, arguments and environment of the configuration. Only addresses
+ * and ports differ: each container gets its own address in 127.0.0.0/8, all of which is local on Linux, and free
+ * ports.
  */
-export const createHost = async ({ compose, databaseUrl, ghosts = [] }: HostOptions) => {
+export const createHost = async ({ compose, databaseUrl, ghosts = [], trustedConf = "" }: HostOptions) => {
   const services = Object.keys(compose.services);
   const folder = await mkdtemp(join(tmpdir(), "delegation-registry-compose-"));
   // Postgres and nginx may run as another user.
   await chmod(folder, 0o755);
-  // Not that of another test's host.
+  // Differs from the network of another test's host.
   const network = `127.${1 + (process.pid % 250)}.${Math.floor(Math.random() * 256)}`;
   const ports = new Map<string, number>();
   for (const port of CONTAINER_PORTS) ports.set(port, await findFreePort());
   // The second chain's port is the one after the first's.
   ports.set("8546", (ports.get("8545") ?? 0) + 1);
 
-  /** Addresses that a name has: of containers from their start to their end. */
+  /** Addresses of running containers, by service name. */
   const names = new Map<string, Set<string>>(services.map((name) => [name, new Set()]));
   const nameServer = await startNameServer((name) => [...(names.get(name) ?? []), ...(name === "api" ? ghosts : [])]);
-  /** As with Docker, the address of a container that is gone is given to another. */
+  /** As with Docker, a stopped container's address is reused. */
   const apiAddresses = [101, 102, 103, 104].map((last) => `${network}.${last}`);
   const containers = new Set<Container>();
 
-  /** Of services that have one container: they are known by their address. */
+  /** Address of a service with a single container. */
   const addressOf = (name: string) => `${network}.${1 + services.indexOf(name)}`;
   const withPorts = (text: string) =>
     text.replace(new RegExp(`\\b(${CONTAINER_PORTS.join("|")})\\b`, "g"), (port) => String(ports.get(port)));
 
-  /** A value of the file with the addresses and ports of this machine. */
+  /** Replaces addresses and ports in a value of the configuration. */
   const adapt = (text: string, ownAddress: string): string => {
     if (text.startsWith("postgres://")) return databaseUrl(text);
-    // Connections within 127.0.0.0/8 come from this address.
+    // Connections within 127.0.0.0/8 come from 127.0.0.1.
     if (text === compose.services.proxy?.networks?.front?.ipv4_address) return "127.0.0.1";
     const named = new RegExp(`\\b(${services.join("|")})(?=:\\d)`, "g");
     return withPorts(text.replace(named, (name) => addressOf(name)).replace("0.0.0.0", ownAddress));
   };
 
-  /** The proxy's configuration, as it is but for addresses and for where it may write. */
+  /** Writes the proxy's configuration, with other addresses and writable paths. */
   const writeProxyConfig = async (nginx: string, ownAddress: string): Promise<string> => {
     const config = await readFile(join(ROOT, "ops/proxy/nginx.conf"), "utf8");
     const file = join(folder, "nginx.conf");
+    await writeFile(join(folder, "trusted.conf"), trustedConf);
     const adapted = config
       .replace("listen 8080", `listen ${ownAddress}:8080`)
       .replaceAll("/tmp/", `${folder}/`)
+      .replace("/etc/nginx/proxy/", `${folder}/`)
       .replace("resolver 127.0.0.11 ", `resolver 127.0.0.1:${nameServer.port} `);
-    // An older nginx gets all addresses that containers can have, and finds out which of them answer.
+    // An older nginx gets all addresses that containers can have, and tries them.
     const servers = [...apiAddresses, ...ghosts].map((address) => `server ${address}:8080 max_fails=0;`).join(" ");
     const resolved = canResolve(nginx)
       ? adapted
@@ -181,24 +187,24 @@ export const createHost = async ({ compose, databaseUrl, ghosts = [] }: HostOpti
         return spawn(redisServer ?? program, [...args, ...place], options);
       }
       default:
-        throw new Error(`Nothing stands in for ${program}.`);
+        throw new Error(`Cannot run ${program} outside a container.`);
     }
   };
 
-  /** Starts a container of a service; of the API, as with --scale, any number. */
+  /** Starts a container of a service. The API can have several, as with --scale. */
   const start = async (name: string): Promise<Container> => {
     const service = compose.services[name];
     if (!service) throw new Error(`There is no service "${name}".`);
     const free = apiAddresses.find((address) => !names.get("api")?.has(address));
     const address = name === "api" ? free : addressOf(name);
-    if (address === undefined) throw new Error("There are no more addresses.");
+    if (address === undefined) throw new Error("All addresses of API containers are in use.");
     names.get(name)?.add(address);
     const environment = Object.entries(service.environment ?? {}).flatMap(([variable, value]) =>
       value === null ? [] : [[variable, adapt(String(value), address)]],
     );
     const env = { PATH: process.env.PATH, HOME: folder, ...Object.fromEntries(environment) };
     const child = await launch(service.entrypoint ?? service.command ?? [], address, env);
-    const { output, printed } = keepOutput();
+    const { output, printed } = captureOutput();
     child.stdout?.pipe(output);
     child.stderr?.pipe(output);
     const endNow = () => child.kill("SIGKILL");
@@ -234,9 +240,9 @@ export const createHost = async ({ compose, databaseUrl, ghosts = [] }: HostOpti
 
   return {
     start,
-    /** Where the proxy can be reached from outside. */
+    /** Public URL of the proxy. */
     url: `http://${addressOf("proxy")}:${ports.get("8080")}`,
-    /** Ends all containers, the newest first. */
+    /** Stops all containers, newest first. */
     stop: async () => {
       for (const { stop } of [...containers].reverse()) await stop();
       await nameServer.stop();
@@ -249,8 +255,8 @@ export type Host = Awaited<ReturnType<typeof createHost>>;
 
 type AskOptions = { from?: string; headers?: Record<string, string>; agent?: Agent | false };
 
-/** Sends a request, from an address of its own where one is given. */
-export const ask = (url: string, path: string, { from, headers = {}, agent = false }: AskOptions = {}) =>
+/** Sends a GET request, optionally from a given local address. */
+export const sendRequest = (url: string, path: string, { from, headers = {}, agent = false }: AskOptions = {}) =>
   new Promise<{ status: number | undefined; headers: NodeJS.Dict<string | string[]>; body: string }>(
     (resolve, reject) => {
       const options = { headers, agent, ...(from && { localAddress: from }) };

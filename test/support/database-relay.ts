@@ -1,41 +1,21 @@
-import { once } from "node:events";
-import { connect, createServer, type Server, type Socket } from "node:net";
 import { onTestFinished } from "vitest";
-import { findFreePort } from "../../stack/ports.ts";
+import { findFreePort } from "../../process/ports.ts";
+import { startTcpRelay } from "./tcp-relay.ts";
 
 /**
- * Another address of a database, which a test opens and closes: as if Postgres were not running.
- * It is closed at first, and when the test is over.
+ * Creates a second address of a database that a test opens and closes, as if Postgres were not running.
+ * It is closed at first and when the test is over.
  */
 export const createDatabaseRelay = async (databaseUrl: string) => {
-  const { hostname, port: databasePort } = new URL(databaseUrl);
   const url = new URL(databaseUrl);
-  url.port = String(await findFreePort());
-  const sockets = new Set<Socket>();
-  let server: Server | undefined;
-
+  const target = { host: url.hostname, port: Number(url.port) };
+  const listenPort = await findFreePort();
+  url.port = String(listenPort);
+  let relay: Awaited<ReturnType<typeof startTcpRelay>> | undefined;
   const open = async (): Promise<void> => {
-    server = createServer((near) => {
-      const far = connect(Number(databasePort), hostname);
-      for (const [from, to] of [
-        [near, far],
-        [far, near],
-      ] as const) {
-        sockets.add(from);
-        from.pipe(to);
-        from.on("error", () => {});
-        from.on("close", () => {
-          sockets.delete(from);
-          to.destroy();
-        });
-      }
-    });
-    await once(server.listen(Number(url.port), "127.0.0.1"), "listening");
+    relay = await startTcpRelay(target, { listenPort });
   };
-  const close = (): void => {
-    server?.close();
-    for (const socket of sockets) socket.destroy();
-  };
+  const close = (): void => relay?.stop();
   onTestFinished(close);
   return { url: url.href, open, close };
 };

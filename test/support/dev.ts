@@ -1,25 +1,24 @@
 import { spawn } from "node:child_process";
 import { join } from "node:path";
 import { onTestFinished } from "vitest";
-import { findFreePort, isPortFree } from "../../stack/ports.ts";
+import { findFreePort, isPortFree } from "../../process/ports.ts";
 import { UNLIMITED } from "./api.ts";
-import { keepOutput } from "./output.ts";
-import { runningProcesses } from "./processes.ts";
-import { until } from "./setup.ts";
+import { captureOutput } from "./output.ts";
+import { listProcesses } from "./processes.ts";
+import { ROOT } from "./root.ts";
+import { waitUntil } from "./setup.ts";
 
-const ROOT = join(import.meta.dirname, "../..");
+/** Returns the folder of a test file's sandboxes. Only one sandbox at a time may use it. */
+export const resolveSandboxFolder = (name: string): string => join(ROOT, `.data/sandbox-${name}`);
 
-/** The folder of a test file's sandboxes. Only one sandbox at a time may use a folder. */
-export const sandboxFolder = (name: string): string => join(ROOT, `.data/sandbox-${name}`);
-
-/** `npm run dev` in a folder, until the test is over. */
+/** Starts `npm run dev` in a folder until the test is over. */
 export const startDev = async (folder: string, env: NodeJS.ProcessEnv = {}) => {
   const dev = await launchDev(folder, env);
   onTestFinished(() => dev.stop());
   return dev;
 };
 
-/** The same for several tests of a file; the caller stops it. Ctrl-C reaches its process group, as from a terminal. */
+/** Launches `npm run dev` in its own process group, which gets signals as from a terminal. The caller stops it. */
 export const launchDev = async (folder: string, env: NodeJS.ProcessEnv = {}) => {
   const indexerPort = await findFreePort();
   const apiPort = await findFreePort();
@@ -42,7 +41,7 @@ export const launchDev = async (folder: string, env: NodeJS.ProcessEnv = {}) => 
       ...env,
     },
   });
-  const { output, printed } = keepOutput();
+  const { output, printed } = captureOutput();
   child.stdout.pipe(output, { end: false });
   child.stderr.pipe(output, { end: false });
   const exited = new Promise<number | null>((resolve) => child.once("exit", (code) => resolve(code)));
@@ -66,14 +65,14 @@ export const launchDev = async (folder: string, env: NodeJS.ProcessEnv = {}) => 
     databaseUrl: () => /postgres:\/\/\S+/.exec(printed())?.[0] ?? "",
     /** Takes 15 s on an idle machine. */
     untilReady: () =>
-      Promise.race([until("the sandbox is ready", printed, 240, (text) => /^Ready after/m.test(text)), ended]),
+      Promise.race([waitUntil("the sandbox is ready", printed, 240, (text) => /^Ready after/m.test(text)), ended]),
   };
 };
 
 export type Dev = Awaited<ReturnType<typeof launchDev>>;
 
-/** The processes that were started with a sandbox's folder in their environment or arguments. */
-export const sandboxProcesses = (folder: string): string[] =>
-  runningProcesses()
+/** Lists the processes with a sandbox's folder in their environment or arguments. */
+export const listSandboxProcesses = (folder: string): string[] =>
+  listProcesses()
     .filter(({ pid, command, environment }) => pid !== process.pid && `${command}${environment}`.includes(folder))
     .map(({ command }) => command);

@@ -1,15 +1,15 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect } from "vitest";
-import { expectRightSums } from "./activity.ts";
-import { startApi } from "./api.ts";
+import { expectCorrectSums } from "./activity.ts";
+import { startTestApi } from "./api.ts";
+import { ComparedChain } from "./compared-chain.ts";
 import { dumpTables } from "./index-state.ts";
 import { addKey } from "./keys.ts";
 import type { Random } from "./random.ts";
 import { REGISTRIES, readDigest } from "./registry-digest.ts";
-import { connect, createDatabase, startIndexer, until, untilIndexed } from "./setup.ts";
-import { Subject } from "./subject.ts";
+import { connectClient, createDatabase, startIndexer, waitUntil, waitUntilIndexed } from "./setup.ts";
 
-// Two networks with both registries. Ponder takes their blocks for final after 30 more.
+// Two networks with both registries. Ponder treats their blocks as final after 30 more.
 const CHAIN_IDS = [10, 8453] as const;
 const FINALITY = 30;
 /** The API publishes the digests of every thousandth block once it is final. */
@@ -18,25 +18,28 @@ const SECONDS_TO_UNDO = 10;
 
 type Options = {
   random: Random;
-  /** The share of all checks to compare, drawn at random. Lists, history and digests are always compared. */
+  /** Random share of all checks to compare. Lists, history and digests are always compared. */
   share?: number;
-  /** Random blocks before and after the blocks that are mined empty: together they are backfilled. */
+  /** Random blocks to mine before and after the empty ones. All of them are backfilled. */
   history: number;
   rounds: number;
-  /** How many of the rounds replace blocks: every second time while the index is on its way to them. */
+  /** Number of rounds with a reorg. Every second one happens while blocks are being indexed. */
   reorgs: number;
-  /** Compares everything after the backfill, and halfway at these blocks before the newest one. */
+  /** Also compares after the backfill, and halfway at these distances from the newest block. */
   alsoHalfway?: readonly number[];
-  /** How far before the newest block the final comparison goes. */
+  /** Distances from the newest block for the final comparison. */
   blocksBack: readonly number[];
-  /** Compares every row with a fresh index of the same chains, in another deployment. */
+  /** Also compares every row with a fresh index of the same chains, in another shard. */
   isReindexed?: boolean;
 };
 
-/** Lets an index follow random operations and reorgs, and compares every way to read it with the registries. */
+/** Indexes random operations and reorgs, and compares every way to read the index with the registries. */
 export const runDifferential = async (options: Options) => {
   const { random, share = 1, history, rounds, reorgs, alsoHalfway, blocksBack } = options;
-  const subjects = [await Subject.create(CHAIN_IDS[0], random), await Subject.create(CHAIN_IDS[1], random)] as const;
+  const subjects = [
+    await ComparedChain.create(CHAIN_IDS[0], random),
+    await ComparedChain.create(CHAIN_IDS[1], random),
+  ] as const;
   const chains = subjects.map(({ local }) => local);
   for (const subject of subjects) {
     subject.questions = subject.questions.filter(() => random.chance(share));
@@ -46,13 +49,13 @@ export const runDifferential = async (options: Options) => {
   }
 
   const databaseUrl = await createDatabase();
-  const database = await connect(databaseUrl);
+  const database = await connectClient(databaseUrl);
   await startIndexer({ databaseUrl, chains });
-  const api = await startApi({ databaseUrl });
+  const api = await startTestApi({ databaseUrl });
   const { key } = await addKey(database);
   const compare = async (back: readonly number[]) => {
     for (const subject of subjects) {
-      await untilIndexed(database, subject.local);
+      await waitUntilIndexed(database, subject.local);
       await subject.expectSameAnswers(databaseUrl, "registry", back);
       await subject.expectSameAnswersOverHttp(api.url, key);
       await subject.expectSameInExplorer(api.url, back);
@@ -61,7 +64,7 @@ export const runDifferential = async (options: Options) => {
     }
   };
   if (alsoHalfway) await compare([]);
-  else for (const chain of chains) await untilIndexed(database, chain);
+  else for (const chain of chains) await waitUntilIndexed(database, chain);
 
   let blocksUndone = 0;
   let slowestMs = 0;
@@ -71,41 +74,41 @@ export const runDifferential = async (options: Options) => {
     await subject.mineRandomBlocks(random.integer(1, 3));
     if (round < reorgs) {
       if (round % 2 === 1) await sleep(random.integer(0, 400));
-      else await untilIndexed(database, subject.local);
+      else await waitUntilIndexed(database, subject.local);
       const depth = random.integer(1, 10);
-      for (const event of await subject.newestEvents(depth)) undone.add(event);
-      await subject.chain.takeBack(depth);
+      for (const event of await subject.readNewestEvents(depth)) undone.add(event);
+      await subject.chain.revertBlocks(depth);
       await subject.mineRandomBlocks(depth + random.integer(0, 2));
       const replacedAt = Date.now();
-      await untilIndexed(database, subject.local, { seconds: SECONDS_TO_UNDO });
+      await waitUntilIndexed(database, subject.local, { seconds: SECONDS_TO_UNDO });
       slowestMs = Math.max(slowestMs, Date.now() - replacedAt);
       blocksUndone += depth;
     }
     if (alsoHalfway && round === rounds / 2) await compare(alsoHalfway);
   }
   await compare(blocksBack);
-  await expectRightSums(database);
+  await expectCorrectSums(database);
   for (const subject of subjects) {
-    const told = await until("the API publishes the digests", () => subject.readToldDigests(api.url));
-    expect(told?.block).toBe(Number(DIGEST_BLOCK));
-    expect(told?.v2).not.toBe(await readDigest(database, subject.local.chainId, "v2"));
-    expect(await subject.compareToldDigests(api.url)).toEqual([]);
+    const published = await waitUntil("the API publishes the digests", () => subject.readPublishedDigests(api.url));
+    expect(published?.block).toBe(Number(DIGEST_BLOCK));
+    expect(published?.v2).not.toBe(await readDigest(database, subject.local.chainId, "v2"));
+    expect(await subject.comparePublishedDigests(api.url)).toEqual([]);
   }
 
   if (options.isReindexed) {
     const shard = "elsewhere";
     for (const subject of subjects) {
       await subject.mineEmptyBlocks(FINALITY + 1);
-      await untilIndexed(database, subject.local);
+      await waitUntilIndexed(database, subject.local);
     }
     const freshUrl = await createDatabase();
-    const fresh = await connect(freshUrl);
+    const fresh = await connectClient(freshUrl);
     await startIndexer({ databaseUrl: freshUrl, chains, env: { SHARD: shard } });
-    for (const chain of chains) await untilIndexed(fresh, chain, { schema: shard });
+    for (const chain of chains) await waitUntilIndexed(fresh, chain, { schema: shard });
     expect(await dumpTables(freshUrl, shard)).toEqual(await dumpTables(databaseUrl, "registry"));
     for (const { chainId } of chains) {
       for (const registry of REGISTRIES) {
-        const digest = await until("the fresh index has digests", () =>
+        const digest = await waitUntil("the fresh index has digests", () =>
           readDigest(fresh, chainId, registry).catch(() => null),
         );
         expect(digest).toBe(await readDigest(database, chainId, registry));
@@ -113,10 +116,17 @@ export const runDifferential = async (options: Options) => {
     }
   }
 
-  const tallies = ["operations", "answers", "answersOverHttp", "answersOfExplorer", "answersInSql", "digests"] as const;
+  const counters = [
+    "operations",
+    "answers",
+    "answersOverHttp",
+    "answersOfExplorer",
+    "answersInSql",
+    "digests",
+  ] as const;
   const counts = Object.fromEntries(
-    tallies.map((tally) => [tally, subjects.reduce((sum, subject) => sum + subject[tally], 0)]),
-  ) as Record<(typeof tallies)[number], number>;
+    counters.map((counter) => [counter, subjects.reduce((sum, subject) => sum + subject[counter], 0)]),
+  ) as Record<(typeof counters)[number], number>;
   console.log({ ...counts, reorgs, blocksUndone, slowestMs }, "Undone events:", [...undone].join(", "));
   return { ...counts, undone };
 };

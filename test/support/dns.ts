@@ -5,7 +5,7 @@ const HEADER_BYTES = 12;
 const TYPE_A = 1;
 const NO_SUCH_NAME = 3;
 
-/** A name server, as Docker has one: it knows IPv4 addresses by name, as long as they are there. */
+/** Starts a name server for IPv4 addresses, like Docker's. */
 export const startNameServer = async (lookUp: (name: string) => readonly string[]) => {
   const socket = createSocket("udp4");
   socket.on("message", (query, client) => socket.send(answer(query, lookUp), client.port, client.address));
@@ -25,7 +25,7 @@ const answer = (query: Buffer, lookUp: (name: string) => readonly string[]): Buf
   const addresses = lookUp(labels.join("."));
   const isAsked = query.readUInt16BE(end + 1) === TYPE_A;
   const records = (isAsked ? addresses : []).map((address) => {
-    // The name is that of the question; its type, its class, 600 s to live, as Docker says, and four bytes.
+    // A pointer to the question's name, type, class, a TTL of 600 s as Docker has, and a length of four bytes.
     const head = [0xc0, HEADER_BYTES, 0, TYPE_A, 0, 1, 0, 0, 2, 0x58, 0, 4];
     return Buffer.from([...head, ...address.split(".").map(Number)]);
   });

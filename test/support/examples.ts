@@ -4,14 +4,14 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect } from "vitest";
 import { type Api, createSampleDatabase, FRESH_FOR_A_DAY, launchApi } from "./api.ts";
+import { ROOT } from "./root.ts";
 
-// The examples of docs/api.md, run against an API over the samples of the sandbox.
+// Runs the examples of docs/api.md against an API over the sandbox's samples.
 
-export const ROOT = join(import.meta.dirname, "../..");
 const DOCUMENT = "docs/api.md";
 const DOCUMENTED_HOST = "127.0.0.1:8080";
 
-/** A fenced block, with its expected output: the block of json or text that follows it. */
+/** A fenced block with its expected output, which is the next block of json or text. */
 type Block = { line: number; language: string; code: string; output?: Output };
 type Output = { language: string; text: string };
 
@@ -23,20 +23,20 @@ const readBlocks = (): Block[] => {
     const previous = blocks.at(-1);
     if (!["json", "text"].includes(language)) blocks.push({ line, language, code });
     else if (previous && !previous.output) previous.output = { language, text: code };
-    else throw new Error(`${DOCUMENT}, line ${line}: what prints this?`);
+    else throw new Error(`${DOCUMENT}, line ${line}: output without a block that prints it.`);
   }
   return blocks;
 };
 
-/** What a block needs to run, by its language. */
+/** Program that runs a block, by language. */
 const PROGRAMS: Record<string, string> = { sh: "curl", ts: "node", python: "python3", go: "go" };
 
 const blocks = readBlocks();
 for (const { line, language } of blocks) {
-  if (!PROGRAMS[language]) throw new Error(`${DOCUMENT}, line ${line}: there is no way to run "${language}".`);
+  if (!PROGRAMS[language]) throw new Error(`${DOCUMENT}, line ${line}: no program runs "${language}".`);
 }
 
-/** The languages of the document, each with its program and its blocks, which are titled for test.for(). */
+/** Languages of the document with their program and blocks. Blocks have a title for test.for(). */
 export const examples = Object.entries(PROGRAMS).map(([language, program]) => ({
   language,
   program,
@@ -50,7 +50,7 @@ export const examples = Object.entries(PROGRAMS).map(([language, program]) => ({
 
 type Run = { exitCode: number; stdout: string; stderr: string };
 
-/** A folder and an API for the examples of a file. */
+/** Sets up a folder and an API for the examples of a test file. */
 export const useExamples = () => {
   const folder = mkdtempSync(join(tmpdir(), "delegation-registry-examples-"));
   let api: Api;
@@ -78,7 +78,7 @@ export const useExamples = () => {
     return file;
   };
 
-  /** Runs a line of shell in the project, beside the database, and returns its output. */
+  /** Runs a line of shell in the project folder with DATABASE_URL, and returns its output. */
   const runLine = async (line: string): Promise<string> => {
     const args = ["-c", line.replaceAll(DOCUMENTED_HOST, host())];
     const { exitCode, stdout, stderr } = await run("sh", args, { DATABASE_URL: databaseUrl }, ROOT);
@@ -86,7 +86,7 @@ export const useExamples = () => {
     return stdout;
   };
 
-  /** Makes a block's program ready to run any number of times, against a host. */
+  /** Prepares a block's program to run any number of times against a host. */
   const prepare = async ({ language, line, code: documented }: Block, target = host()): Promise<() => Promise<Run>> => {
     const code = documented.replaceAll(DOCUMENTED_HOST, target);
     const name = `line-${line}`;
@@ -121,10 +121,10 @@ export const useExamples = () => {
   return { host, run, write, runLine, prepare, expectDocumented };
 };
 
-/** JSON without the white space between its parts. Its numbers stay as they are. */
+/** Removes white space between tokens. Numbers keep their digits. */
 const compactJson = (json: string) => json.replaceAll(/("(?:[^"\\]|\\.)*")|\s+/g, "$1");
 
-/** Expects the documented output, where … stands for anything. */
+/** Expects the documented output, in which … matches any text. */
 const expectOutput = (printed: string, { language, text }: Output) => {
   const tidy = language === "json" ? compactJson : (output: string) => output.replaceAll("\r", "").trim();
   const parts = tidy(text).split("…");

@@ -1,17 +1,17 @@
 import { type Address, getAddress, zeroAddress, zeroHash } from "viem";
 import { expect } from "vitest";
-import { type Answers, type Listed, listOf, type Question, textOf } from "./answers.ts";
-import { checkQuery } from "./api-answers.ts";
+import { type Answers, formatList, formatQuestion, type Listed, type WorldQuestion } from "./answers.ts";
+import { buildCheckQuery } from "./api-answers.ts";
 import {
   type Explained,
-  type ExplorerChange,
+  type ExplorerChangeJson,
   type ExplorerDelegation,
-  type HistoryPage,
-  type ListPage,
+  type HistoryPageJson,
+  type ListPageJson,
   readAllPages,
 } from "./explorer.ts";
 
-// Compares what the explorer shows with the registries' own answers.
+// Compares the explorer's responses with the registries' own answers.
 
 const AT_ONCE = 64;
 const PAGE = 50;
@@ -28,8 +28,10 @@ const readDelegation = (shown: ExplorerDelegation): Listed => ({
 const keyOf = ({ registry, type, tokenStandard, from, to, contract, tokenId, rights }: ExplorerDelegation) =>
   [registry, type, tokenStandard, from, to, contract, tokenId, rights].join();
 
-/** What is active after changes in their order, each of which has to follow from those before it. */
-const fold = (changes: readonly ExplorerChange[]): Map<string, { made: ExplorerChange; newest: ExplorerChange }> => {
+/** Folds changes into active delegations, and expects each change to fit the ones before it. */
+const fold = (
+  changes: readonly ExplorerChangeJson[],
+): Map<string, { made: ExplorerChangeJson; newest: ExplorerChangeJson }> => {
   const active: ReturnType<typeof fold> = new Map();
   for (const change of changes) {
     const key = keyOf(change);
@@ -42,24 +44,23 @@ const fold = (changes: readonly ExplorerChange[]): Map<string, { made: ExplorerC
   return active;
 };
 
-/** Both lists of a wallet, of both registries, under the names that the registries' answers have. */
+/** Formats a wallet's lists of both registries, with their names in `Answers`. */
 const listsOf = (delegations: readonly ExplorerDelegation[], wallet: Address): Answers => {
   const answers: Answers = new Map();
   for (const version of ["v1", "v2"] as const) {
     const ofVersion = delegations.filter(({ registry }) => registry === version);
     const list = (end: "from" | "to") =>
-      listOf(ofVersion.filter((shown) => shown[end] === getAddress(wallet)).map(readDelegation));
+      formatList(ofVersion.filter((shown) => shown[end] === getAddress(wallet)).map(readDelegation));
     answers.set(`${version} incoming ${wallet}`, list("to"));
     answers.set(`${version} outgoing ${wallet}`, list("from"));
   }
   return answers;
 };
 
-/** What a wallet's history and lists say. */
-export type Told = {
-  /** Its lists at the newest block. */
+export type ExplorerLists = {
+  /** Lists at the newest block. */
   lists: Answers;
-  /** The same at a block, from its history. */
+  /** Lists at a past block, from the history. */
   listsAt: (block: bigint) => Answers;
 };
 
@@ -73,29 +74,34 @@ const askExplorer =
     return JSON.parse(body);
   };
 
-/** Reads all that the explorer tells of a wallet at a block. Its lists and its history have to tell the same. */
-export const readExplorer = async (apiUrl: string, chainId: number, wallet: Address, block: bigint): Promise<Told> => {
+/** Reads a wallet's lists and history at a block, and expects them to agree. */
+export const readExplorer = async (
+  apiUrl: string,
+  chainId: number,
+  wallet: Address,
+  block: bigint,
+): Promise<ExplorerLists> => {
   const ask = askExplorer(apiUrl, block);
   const paging = `chainId=${chainId}&limit=${PAGE}`;
-  const history = await readAllPages<HistoryPage>(ask, `history/${wallet}?${paging}`);
+  const history = await readAllPages<HistoryPageJson>(ask, `history/${wallet}?${paging}`);
   const lists = await Promise.all(
     ["in", "out"].map((direction) =>
-      readAllPages<ListPage>(ask, `delegations/${wallet}?direction=${direction}&${paging}`),
+      readAllPages<ListPageJson>(ask, `delegations/${wallet}?direction=${direction}&${paging}`),
     ),
   );
   const changes = history.flatMap((page) => page.changes).toReversed();
   expect(new Set(changes.map(({ id }) => id)).size).toBe(changes.length);
   const listed = lists.flat().flatMap(({ delegations }) => delegations);
 
-  // Active since the change that made it.
-  const placeOf = ({ blockNumber, blockTimestamp, transactionHash }: ExplorerChange) => ({
+  // A delegation is active since the change that made it.
+  const placeOf = ({ blockNumber, blockTimestamp, transactionHash }: ExplorerChangeJson) => ({
     blockNumber,
     blockTimestamp,
     transactionHash,
   });
-  const told = [...fold(changes).values()].map(({ made, newest }) => [keyOf(newest), placeOf(made)]);
-  expect(Object.fromEntries(listed.map((shown) => [keyOf(shown), shown.since]))).toEqual(Object.fromEntries(told));
-  expect(listed.length).toBe(told.length);
+  const folded = [...fold(changes).values()].map(({ made, newest }) => [keyOf(newest), placeOf(made)]);
+  expect(Object.fromEntries(listed.map((shown) => [keyOf(shown), shown.since]))).toEqual(Object.fromEntries(folded));
+  expect(listed.length).toBe(folded.length);
 
   return {
     lists: listsOf(listed, wallet),
@@ -109,8 +115,8 @@ export const readExplorer = async (apiUrl: string, chainId: number, wallet: Addr
   };
 };
 
-/** The registry's own list of what a vault has delegated, as far as it satisfies a check by itself. */
-const grantsAmong = (question: Question, answers: Answers): string => {
+/** Filters the registry's list of a vault's delegations for the ones that satisfy a check alone. */
+const grantsAmong = (question: WorldQuestion, answers: Answers): string => {
   const { registry, check, vault, delegate } = question;
   const contract = "contract" in question ? question.contract : zeroAddress;
   const tokenId = "tokenId" in question ? question.tokenId : 0n;
@@ -129,11 +135,9 @@ const grantsAmong = (question: Question, answers: Answers): string => {
 
 /** Asks for explanations of checks, and compares each with the registries' answers. */
 export const expectExplained = async (
-  apiUrl: string,
-  chainId: number,
-  block: bigint,
+  { apiUrl, chainId, block }: { apiUrl: string; chainId: number; block: bigint },
   answers: Answers,
-  asked: readonly Question[],
+  asked: readonly WorldQuestion[],
 ): Promise<void> => {
   const ask = askExplorer(apiUrl, block);
   const questions = [...asked.entries()];
@@ -141,11 +145,11 @@ export const expectExplained = async (
     await Promise.all(
       questions.splice(0, AT_ONCE).map(async ([index, question]) => {
         const { registry, check } = question;
-        const path = `explain?registry=${registry}&type=${check}&${checkQuery(question, chainId, index)}`;
+        const path = `explain?registry=${registry}&type=${check}&${buildCheckQuery(question, chainId, index)}`;
         const { answer, grants } = await ask<Explained>(path);
-        expect(String(answer), path).toBe(answers.get(textOf(question)));
-        expect(listOf(grants.map(readDelegation)), path).toBe(grantsAmong(question, answers));
-        // The answer is what the grants give.
+        expect(String(answer), path).toBe(answers.get(formatQuestion(question)));
+        expect(formatList(grants.map(readDelegation)), path).toBe(grantsAmong(question, answers));
+        // The answer follows from the grants.
         const given = grants.map(({ gives }) => BigInt(gives ?? 0)).reduce((a, b) => (a > b ? a : b), 0n);
         expect(answer, path).toBe(typeof answer === "boolean" ? grants.length > 0 : String(given));
       }),

@@ -1,6 +1,6 @@
 import type { Address, Hex } from "viem";
 
-// What the explorer's page is given: docs/explorer-api.md.
+// JSON of the explorer's API: docs/explorer-api.md.
 
 type Place = { blockNumber: number; blockTimestamp: number; transactionHash: string };
 
@@ -19,12 +19,12 @@ export type ExplorerDelegation = {
 
 type Page = { block: { number: number; timestamp: number; finalized: number }; next: string | null };
 
-export type ListPage = Page & { delegations: (ExplorerDelegation & { since: Place })[] };
+export type ListPageJson = Page & { delegations: (ExplorerDelegation & { since: Place })[] };
 
-export type ExplorerChange = ExplorerDelegation &
+export type ExplorerChangeJson = ExplorerDelegation &
   Place & { id: string; kind: "made" | "changed" | "revoked"; direction: "in" | "out"; event: string };
 
-export type HistoryPage = Page & { changes: ExplorerChange[] };
+export type HistoryPageJson = Page & { changes: ExplorerChangeJson[] };
 
 export type Explained = Omit<Page, "next"> & {
   answer: boolean | string;
@@ -39,10 +39,10 @@ export type ExplorerNetwork = {
   progress: { startBlock: number; share: number } | null;
 };
 
-/** One that leads back to itself would have no end. */
+/** Stops at a cursor that leads back to itself. */
 const MOST_PAGES = 1_000;
 
-/** All pages of a list, one after the other. */
+/** Reads all pages of a list. */
 export const readAllPages = async <Content extends Page>(
   ask: (path: string) => Promise<unknown>,
   path: string,
@@ -51,7 +51,7 @@ export const readAllPages = async <Content extends Page>(
   for (let next: string | null = ""; next !== null; ) {
     const page = (await ask(next ? `${path}&cursor=${next}` : path)) as Content;
     pages.push(page);
-    if (pages.length > MOST_PAGES) throw new Error(`${path} goes on and on.`);
+    if (pages.length > MOST_PAGES) throw new Error(`${path} has more than ${MOST_PAGES} pages.`);
     next = page.next;
   }
   return pages;

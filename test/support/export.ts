@@ -3,11 +3,12 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type pg from "pg";
 import { onTestFinished } from "vitest";
-import { exportCommand } from "../../export/export-command.ts";
-import { startNode } from "../../stack/child.ts";
-import { keepOutput } from "./output.ts";
+import { exportCommand } from "../../commands/export/export-command.ts";
+import { startNode } from "../../process/child.ts";
+import { readServedSchema } from "./index-copy.ts";
+import { captureOutput } from "./output.ts";
 
-/** Exports in this process, to the end. */
+/** Runs the export command in this process. */
 export const runExport = async (databaseUrl: string, ...args: string[]) => {
   const lines: string[] = [];
   const code = await exportCommand(args, {
@@ -18,20 +19,19 @@ export const runExport = async (databaseUrl: string, ...args: string[]) => {
   return { code, output: lines.join("\n") };
 };
 
-/** `npm run export`: for tests that stop or kill it, or look at its memory. */
+/** Starts `npm run export`, for tests that stop it, kill it or measure its memory. */
 export const startExport = (databaseUrl: string, ...args: string[]) => {
-  const { output, printed } = keepOutput();
-  const child = startNode(join(import.meta.dirname, "../../export/main.ts"), args, {
+  const { output, printed } = captureOutput();
+  const child = startNode(join(import.meta.dirname, "../../commands/export/main.ts"), args, {
     output,
     env: { PATH: process.env.PATH, HOME: process.env.HOME, DATABASE_URL: databaseUrl },
   });
   return { ...child, output: printed };
 };
 
-/** Adds changes of chain 1 between other wallets, as an indexer would have written them. */
+/** Inserts changes of chain 1 between generated wallets. */
 export const addChanges = async (database: pg.Client, count: number, values: object = {}) => {
-  const { rows } = await database.query("select schema from indexer.shard");
-  const table = `${rows[0].schema}.delegation_change`;
+  const table = `${await readServedSchema(database)}.delegation_change`;
   await database.query("set session_replication_role = replica");
   await database.query(
     `insert into ${table} select made.*
@@ -44,7 +44,7 @@ export const addChanges = async (database: pg.Client, count: number, values: obj
   );
 };
 
-/** A folder until the test is over. */
+/** Creates a folder that is deleted after the test. */
 export const createFolder = async () => {
   const folder = await mkdtemp(join(tmpdir(), "delegation-registry-export-"));
   onTestFinished(() => rm(folder, { recursive: true, force: true }));

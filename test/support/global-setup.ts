@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import pg from "pg";
 import type { TestProject } from "vitest/node";
-import { startEmbeddedPostgres } from "../../stack/embedded-postgres.ts";
+import { startEmbeddedPostgres } from "../../local/embedded-postgres.ts";
 import { loadAssets } from "../../web/build.ts";
 
 declare module "vitest" {
@@ -12,14 +12,14 @@ declare module "vitest" {
   }
 }
 
-/** One Postgres server for all tests; each test makes a database of its own in it. Pages are built once. */
+/** Starts one Postgres server for all tests, each of which creates its own database, and builds the pages once. */
 export default async ({ provide }: TestProject) => {
   await loadAssets();
   const directory = await mkdtemp(join(tmpdir(), "delegation-registry-test-"));
-  // Postgres does not run as root, and its user has to get in.
+  // Postgres does not run as root, and its user needs access.
   await chmod(directory, 0o755);
   const postgres = await startEmbeddedPostgres({ directory: join(directory, "postgres"), disposable: true });
-  // It would give some copies of the sample database statistics, and others none.
+  // With autovacuum, some copies of the sample database would have statistics and others none.
   const client = new pg.Client(postgres.url);
   await client.connect();
   await client.query("alter system set autovacuum = off");

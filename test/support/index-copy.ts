@@ -1,9 +1,9 @@
 import type pg from "pg";
-import { IndexerDatabase } from "../../indexer/database.ts";
 import type { ChainPlan } from "../../indexer/plan.ts";
+import { IndexerDatabase } from "../../indexer/shards/index-database.ts";
 
-/** The index that a shard shows. */
-export const servedSchema = async (client: pg.Client, shard = "registry"): Promise<string> => {
+/** Reads the schema of the index that a shard serves. */
+export const readServedSchema = async (client: pg.Client, shard = "registry"): Promise<string> => {
   const { rows } = await client.query("select schema from indexer.shard where name = $1", [shard]);
   return rows[0].schema;
 };
@@ -18,7 +18,7 @@ const TABLES = [
   "_ponder_checkpoint",
 ];
 
-/** Another index with the same rows, as an indexer with other settings would have made it. */
+/** Copies an index, like one that an indexer with other settings built. */
 export const copyIndex = async (client: pg.Client, from: string, to: string): Promise<void> => {
   await client.query(`create schema ${to}`);
   for (const table of TABLES) {
@@ -28,7 +28,7 @@ export const copyIndex = async (client: pg.Client, from: string, to: string): Pr
   await client.query(`update ${to}._ponder_meta set value = value || '{"is_ready": 1}'`);
 };
 
-/** An indexer's connection that has an index, which a copy is. */
+/** Connects as the indexer of a copied index. */
 export const takeCopy = async (databaseUrl: string, client: pg.Client, shard: string, schema: string) => {
   const indexer = await IndexerDatabase.connect(databaseUrl);
   await indexer.takeIndex(shard, schema);
@@ -38,7 +38,10 @@ export const takeCopy = async (databaseUrl: string, client: pg.Client, shard: st
      where chain.schema in (select schema from indexer.shard where name = 'registry')`,
   );
   const heads = new Map(
-    rows.map(({ id, number, timestamp }) => [id, { number: BigInt(number), timestamp: BigInt(timestamp) }]),
+    rows.map(({ id, number, timestamp }) => [
+      id,
+      { number: BigInt(number), timestamp: BigInt(timestamp), fetchedAt: performance.now() },
+    ]),
   );
   const plan: ChainPlan[] = rows.map(({ id, v1, v2 }) => ({
     chainId: id,
@@ -48,6 +51,6 @@ export const takeCopy = async (databaseUrl: string, client: pg.Client, shard: st
     v1: { address: v1, startBlock: 0 },
     v2: { address: v2, startBlock: 0 },
   }));
-  await indexer.noteHeads(schema, plan, heads);
+  await indexer.saveHeads(schema, plan, heads);
   return { indexer, serve: () => indexer.serve(shard, schema, heads) };
 };

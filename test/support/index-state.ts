@@ -2,10 +2,10 @@ import pg from "pg";
 import type { Hex } from "viem";
 import type { DelegationKeyV1, DelegationKeyV2 } from "../../registry/delegation.ts";
 
-/** A connection, or as many as it takes. */
+/** A connection or a pool. */
 export type Queries = pg.Client | pg.Pool;
 
-/** The indexes of the shard "registry" that there are, whether its views show them or not. */
+/** Lists the schemas of all indexes of the shard "registry", served or not. */
 export const findIndexes = async (database: Queries): Promise<string[]> => {
   const { rows } = await database.query("select nspname from pg_namespace where nspname ~ '^registry_[0-9a-f]{10}$'");
   return rows.map(({ nspname }) => nspname);
@@ -14,10 +14,10 @@ export const findIndexes = async (database: Queries): Promise<string[]> => {
 export type DelegationV1 = DelegationKeyV1;
 export type DelegationV2 = DelegationKeyV2 & { amount: bigint };
 
-/** What is delegated on one chain at one block. */
+/** Active delegations of one chain at one block. */
 export type State = { v1: DelegationV1[]; v2: DelegationV2[] };
 
-/** A row of the change log, with the columns that the state is rebuilt from. */
+/** Columns of the change log that rebuilding the state needs. */
 type Change = {
   registry: "v1" | "v2";
   block_number: bigint;
@@ -25,13 +25,13 @@ type Change = {
   amount: bigint;
 } & DelegationKeyV2;
 
-export type Snapshot = {
+export type IndexSnapshot = {
   block: { number: bigint; hash: Hex };
   state: State;
   log: Change[];
 };
 
-const bigintColumns = (row: Record<string, unknown>) => {
+const parseBigints = (row: Record<string, unknown>) => {
   const { token_id, ...rest } = row;
   return {
     ...rest,
@@ -41,8 +41,12 @@ const bigintColumns = (row: Record<string, unknown>) => {
   };
 };
 
-/** All that an index says of a chain, in one transaction: null while it says nothing. */
-export const readSnapshot = async (databaseUrl: string, schema: string, chainId: number): Promise<Snapshot | null> => {
+/** Reads block, state and log of a chain in one transaction. Null while the index names no block. */
+export const readIndexSnapshot = async (
+  databaseUrl: string,
+  schema: string,
+  chainId: number,
+): Promise<IndexSnapshot | null> => {
   const client = new pg.Client(databaseUrl);
   await client.connect();
   try {
@@ -63,15 +67,15 @@ export const readSnapshot = async (databaseUrl: string, schema: string, chainId:
     if (!block) return null;
     return {
       block: { number: BigInt(block.number), hash: block.hash },
-      state: { v1: v1.map(bigintColumns) as DelegationV1[], v2: v2.map(bigintColumns) as DelegationV2[] },
-      log: log.map(bigintColumns) as Change[],
+      state: { v1: v1.map(parseBigints) as DelegationV1[], v2: v2.map(parseBigints) as DelegationV2[] },
+      log: log.map(parseBigints) as Change[],
     };
   } finally {
     await client.end();
   }
 };
 
-/** The state at a past block: the latest change of each delegation up to it. */
+/** Rebuilds the state at a past block from the latest change of each delegation. */
 export const rebuildState = (log: readonly Change[], block: bigint): State => {
   const latest = new Map<string, Change>();
   for (const change of log) {
@@ -95,7 +99,7 @@ export const rebuildState = (log: readonly Change[], block: bigint): State => {
   };
 };
 
-/** Whole tables as text, for comparing two indexes row by row. */
+/** Dumps tables as text, to compare two indexes row by row. */
 export const dumpTables = async (databaseUrl: string, schema: string): Promise<Record<string, string[]>> => {
   const client = new pg.Client(databaseUrl);
   await client.connect();
@@ -111,7 +115,7 @@ export const dumpTables = async (databaseUrl: string, schema: string): Promise<R
   }
 };
 
-/** The newest block that an index says it includes, by its hash. */
+/** Reads the hash of the newest indexed block. */
 export const readIndexedHash = async (client: Queries, schema: string, chainId: number): Promise<Hex | null> => {
   const { rows } = await client.query(`select hash from ${schema}.indexed_block where chain_id = $1`, [chainId]);
   return rows[0]?.hash ?? null;

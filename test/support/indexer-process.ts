@@ -1,23 +1,24 @@
 import { createWriteStream } from "node:fs";
 import { join } from "node:path";
-import { startNode } from "../../stack/child.ts";
-import { findFreePort } from "../../stack/ports.ts";
-import { keepOutput } from "./output.ts";
-import { runningProcesses } from "./processes.ts";
+import { stripVTControlCharacters } from "node:util";
+import { startNode } from "../../process/child.ts";
+import { findFreePort } from "../../process/ports.ts";
+import { captureOutput } from "./output.ts";
+import { listProcesses } from "./processes.ts";
 
 type Endpoint = { chainId: number; url: string };
 
 export type IndexerOptions = {
   databaseUrl: string;
   chains: readonly Endpoint[];
-  /** Settings beyond those that point at the database and the chains. */
+  /** Further settings, besides database and chains. */
   env?: NodeJS.ProcessEnv;
 };
 
-/** The settings of an indexer over local chains. INDEXER_LOG names a file that gets its output too. */
+/** Prepares the settings of an indexer over local chains. INDEXER_LOG names a file for a copy of its output. */
 export const prepareIndexer = async ({ databaseUrl, chains, env = {} }: IndexerOptions) => {
   const port = await findFreePort();
-  const { output, printed } = keepOutput();
+  const { output, printed } = captureOutput();
   if (process.env.INDEXER_LOG) output.pipe(createWriteStream(process.env.INDEXER_LOG, { flags: "a" }));
   const ofChains = chains.flatMap(({ chainId, url }) => [
     [`PONDER_RPC_URL_${chainId}`, url],
@@ -26,7 +27,8 @@ export const prepareIndexer = async ({ databaseUrl, chains, env = {} }: IndexerO
   return {
     port,
     output,
-    printed,
+    /** Without colours: Ponder prints them where CI is set. */
+    printed: () => stripVTControlCharacters(printed()),
     env: {
       DATABASE_URL: databaseUrl,
       INDEXER_PORT: String(port),
@@ -37,7 +39,7 @@ export const prepareIndexer = async ({ databaseUrl, chains, env = {} }: IndexerO
   };
 };
 
-/** `npm run indexer`: for tests that kill it, or read its exit code. The caller stops it. */
+/** Launches `npm run indexer`, for tests that kill it or read its exit code. The caller stops it. */
 export const launchIndexerProcess = async (options: IndexerOptions) => {
   const { port, output, printed, env } = await prepareIndexer(options);
   const child = startNode(join(import.meta.dirname, "../../indexer/main.ts"), [], {
@@ -50,18 +52,18 @@ export const launchIndexerProcess = async (options: IndexerOptions) => {
   return {
     ...child,
     port,
-    /** All that it has printed. */
+    /** Returns its output so far. */
     output: printed,
-    ponderPid: () => findPonder(port),
-    /** Kills Ponder the hard way; the indexer starts it again. */
-    killPonder: () => killAll(findPonder(port)),
-    /** Kills the indexer the hard way, Ponder included. */
-    kill: () => killAll(child.pid, findPonder(port)),
+    ponderPid: () => findPonderPid(port),
+    /** Sends SIGKILL to Ponder; the indexer restarts it. */
+    killPonder: () => killAll(findPonderPid(port)),
+    /** Sends SIGKILL to the indexer and Ponder. */
+    kill: () => killAll(child.pid, findPonderPid(port)),
   };
 };
 
-/** The Ponder that listens on a port, while it runs. */
-export const findPonder = (port: number): number | undefined =>
-  runningProcesses().find(
+/** Finds the running Ponder that listens on a port. */
+export const findPonderPid = (port: number): number | undefined =>
+  listProcesses().find(
     ({ command, environment }) => command.includes("ponder.js") && environment.includes(`\0PORT=${port}\0`),
   )?.pid;

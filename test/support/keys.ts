@@ -1,10 +1,10 @@
 import pg from "pg";
 import { onTestFinished } from "vitest";
 import { generateKey, hashKey, prefixOf } from "../../api/keys/api-key.ts";
-import { uniqueName } from "./unique-name.ts";
+import { generateName } from "./unique-name.ts";
 
 /** Inserts a new key, like `npm run keys -- create`. */
-export const addKey = async (database: pg.Client, name = "test"): Promise<{ key: string; id: string }> => {
+export const addKey = async (database: pg.Client | pg.Pool, name = "test"): Promise<{ key: string; id: string }> => {
   const key = generateKey();
   const { rows } = await database.query(
     "insert into service.api_key (name, prefix, hash) values ($1, $2, $3) returning id",
@@ -13,18 +13,18 @@ export const addKey = async (database: pg.Client, name = "test"): Promise<{ key:
   return { key, id: String(rows[0]?.id) };
 };
 
-export const endKey = (database: pg.Client, key: string) =>
+export const revokeAddedKey = (database: pg.Client | pg.Pool, key: string) =>
   database.query("update service.api_key set revoked_at = now() where prefix = $1", [prefixOf(key)]);
 
-/** A key with a typo. */
-export const misspell = (key: string): string => `${key.slice(0, -1)}${key.endsWith("x") ? "y" : "x"}`;
+/** Adds a typo to a key. */
+export const misspellKey = (key: string): string => `${key.slice(0, -1)}${key.endsWith("x") ? "y" : "x"}`;
 
-/** The secret part of a key. */
-export const secretOf = (key: string): string => key.slice(prefixOf(key).length, -"cccccc".length);
+/** Extracts the secret part of a key. */
+export const extractSecret = (key: string): string => key.slice(prefixOf(key).length, -"cccccc".length);
 
-/** A role that may only connect to a database, until the test is over. */
+/** Creates a role that may only connect to a database. It is dropped after the test. */
 export const createRole = async (databaseUrl: string): Promise<{ url: string; role: string }> => {
-  const role = uniqueName("role");
+  const role = generateName("role");
   const runAsOwner = async (text: string) => {
     const client = new pg.Client(databaseUrl);
     await client.connect();

@@ -1,59 +1,45 @@
-import { once } from "node:events";
-import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 import { onTestFinished } from "vitest";
+import { startTcpRelay } from "./tcp-relay.ts";
 
 const STORES_CHANGES = /(insert into|copy) "[^"]+"\."delegation_change"/i;
 const COMMIT = /commit\0/;
 
-/** Where a connection breaks while Ponder commits: before Postgres has read the commit, or before its reply. */
+/** Moment at which the connection breaks: before Postgres reads the commit, or before Ponder reads its reply. */
 export type LostAt = "commit" | "reply";
 
-/** Another address of a database, which breaks a connection of Ponder's while it commits, whenever it is told to. */
+/** Starts a second address of a database that breaks Ponder's connection during a commit, on request. */
 export const startLossyDatabase = async (databaseUrl: string) => {
-  const { hostname, port } = new URL(databaseUrl);
-  const sockets = new Set<Socket>();
+  const url = new URL(databaseUrl);
   let lostAt: LostAt | null = null;
 
-  const server = createServer((near) => {
-    const far = connect(Number(port), hostname);
-    let hasChanges = false;
-    let isLost = false;
-    for (const [from, to] of [
-      [near, far],
-      [far, near],
-    ] as const) {
-      sockets.add(from);
-      from.on("error", () => {});
-      from.on("close", () => {
-        sockets.delete(from);
-        to.destroy();
-      });
-    }
-    near.on("data", (chunk) => {
-      const text = chunk.toString("latin1");
-      hasChanges ||= STORES_CHANGES.test(text);
-      const isCommit = COMMIT.test(text);
-      if (isCommit && hasChanges && lostAt !== null) {
-        isLost = true;
-        if (lostAt === "commit") near.destroy();
-        else far.write(chunk);
-        lostAt = null;
-        return;
-      }
-      if (isCommit) hasChanges = false;
-      far.write(chunk);
-    });
-    // The reply to a lost commit says that it has been done.
-    far.on("data", (chunk) => (isLost ? near.destroy() : near.write(chunk)));
-  });
-  await once(server.listen(0, "127.0.0.1"), "listening");
-  onTestFinished(() => {
-    server.close();
-    for (const socket of sockets) socket.destroy();
-  });
+  const relay = await startTcpRelay(
+    { host: url.hostname, port: Number(url.port) },
+    {
+      onConnection: (client, server) => {
+        let hasChanges = false;
+        let isLost = false;
+        client.on("data", (chunk) => {
+          const text = chunk.toString("latin1");
+          hasChanges ||= STORES_CHANGES.test(text);
+          const isCommit = COMMIT.test(text);
+          if (isCommit && hasChanges && lostAt !== null) {
+            isLost = true;
+            if (lostAt === "commit") client.destroy();
+            else server.write(chunk);
+            lostAt = null;
+            return;
+          }
+          if (isCommit) hasChanges = false;
+          server.write(chunk);
+        });
+        // The reply to a lost commit confirms it; Ponder must not read it.
+        server.on("data", (chunk) => (isLost ? client.destroy() : client.write(chunk)));
+      },
+    },
+  );
+  onTestFinished(relay.stop);
 
-  const url = new URL(databaseUrl);
-  url.port = String((server.address() as AddressInfo).port);
+  url.port = String(relay.port);
   return {
     url: url.href,
     /** Breaks the next commit of a transaction in which Ponder stores changes. */

@@ -1,31 +1,29 @@
 import { execFile } from "node:child_process";
 import { readFileSync } from "node:fs";
-import { join } from "node:path";
 import { promisify } from "node:util";
+import { ROOT } from "./root.ts";
 
-export const ROOT = join(import.meta.dirname, "../..");
-
-/** Runs JavaScript in a process of its own, whose memory is nobody else's, and reads the JSON that it prints. */
-export const measure = async (script: string) => {
+/** Runs JavaScript in its own process, so that nothing else uses its memory, and parses the JSON that it prints. */
+export const measureScript = async (script: string) => {
   const flags = ["--expose-gc", "--import", "tsx", "--input-type=module", "--eval"];
   const { stdout } = await promisify(execFile)(process.execPath, [...flags, script], { cwd: ROOT });
   return JSON.parse(stdout);
 };
 
-/** How much memory a process has at the moment. */
-export const residentMb = (pid: number): number => {
+/** Reads the resident memory of a process. */
+export const readResidentMb = (pid: number): number => {
   const [, kb] = /VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, "utf8")) ?? [];
   return Number(kb) / 1024;
 };
 
-/** The most that it has until it is asked. */
+/** Samples the resident memory of a process until the returned function is called, which returns the peak. */
 export const watchMemory = (pid: number): (() => number) => {
-  let peak = residentMb(pid);
+  let peak = readResidentMb(pid);
   const timer = setInterval(() => {
-    peak = Math.max(peak, residentMb(pid));
+    peak = Math.max(peak, readResidentMb(pid));
   }, 20);
   return () => {
     clearInterval(timer);
-    return Math.max(peak, residentMb(pid));
+    return Math.max(peak, readResidentMb(pid));
   };
 };

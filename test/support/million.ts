@@ -1,8 +1,8 @@
 import pg from "pg";
 import { createSampleDatabase } from "./api.ts";
-import { servedSchema } from "./index-copy.ts";
+import { readServedSchema } from "./index-copy.ts";
 
-/** An address of our own making, in SQL: one for each number of each kind. */
+/** SQL expression for a generated address, unique for each kind and number. */
 const address = (kind: string, number: string) => `'0x' || lpad(md5('${kind}' || (${number})), 40, '0')`;
 const ZERO_ADDRESS = `0x${"0".repeat(40)}`;
 const ZERO_HASH = `0x${"0".repeat(64)}`;
@@ -13,36 +13,33 @@ const wallet = async (client: pg.Client, kind: string, number = 0): Promise<stri
 
 type Version = "v1" | "v2";
 
-/** What v2 alone has: full rights, and an amount where the type has one. */
+/** SQL values of the columns that only v2 has: full rights, and an amount where the type has one. */
 const rights = (version: Version) =>
   version === "v2" ? `'${ZERO_HASH}', case when type in ('ERC20', 'ERC1155') then i else 0 end,` : "";
 
-/** Adds delegations numbered `i` to an index as its indexer would have left them, without noting how to undo them. */
+/** Inserts delegations numbered `i`, without Ponder's triggers that record how to revert them. */
 const insert = async (client: pg.Client, version: Version, columns: string, from: string) => {
   const own = version === "v2" ? "rights, amount," : "";
   await client.query("set session_replication_role = replica; set synchronous_commit = off");
   await client.query(
-    `insert into ${await servedSchema(client)}.delegation_${version}
+    `insert into ${await readServedSchema(client)}.delegation_${version}
        (chain_id, vault, delegate, type, contract, token_id, ${own} block_number, log_index, block_timestamp, transaction_hash)
      select 1, ${columns}, ${rights(version)} ${EVENT} from ${from}`,
   );
 };
 
-/** One token of the same contract for each number. */
+/** Inserts one delegated token of the same contract for each number. */
 const insertTokens = (
   client: pg.Client,
   version: Version,
-  vault: string,
-  delegate: string,
-  last: number,
-  first = 1,
+  { vault, delegate, last, first = 1 }: { vault: string; delegate: string; last: number; first?: number },
 ) => {
   const type = version === "v1" ? "TOKEN" : "ERC721";
   const columns = `${vault}, '${delegate}', type, ${address("contract", "0")}, i`;
   return insert(client, version, columns, `generate_series(${first}, ${last}) i, (values ('${type}')) t (type)`);
 };
 
-/** Delegations of every type between wallets that have few. */
+/** Inserts delegations of every type between wallets with few delegations each. */
 const insertFew = (client: pg.Client, version: Version, count: number) => {
   const types = version === "v1" ? ["ALL", "CONTRACT", "TOKEN"] : ["ALL", "CONTRACT", "ERC721", "ERC20", "ERC1155"];
   const type = `(array['${types.join("','")}'])[1 + i % ${types.length}]`;
@@ -59,23 +56,23 @@ const open = async () => {
   return { databaseUrl, client, popular: await wallet(client, "popular") };
 };
 
-/** The samples, and a wallet that many others delegated a token to in v2. */
+/** Creates a database with the samples, and a wallet to which many others delegated a token in v2. */
 export const createPopularDatabase = async (fans: number) => {
   const database = await open();
-  await insertTokens(database.client, "v2", address("fan", "i"), database.popular, fans);
+  await insertTokens(database.client, "v2", { vault: address("fan", "i"), delegate: database.popular, last: fans });
   return database;
 };
 
 /**
- * The samples, and a million delegations in v2, a hundred thousand in v1: most between wallets with few, one pair of
- * wallets that share ten thousand tokens, and in v2 one wallet that two hundred thousand others delegated to.
+ * Creates a database with the samples, a million delegations in v2 and a hundred thousand in v1: most between wallets
+ * with few, one pair of wallets that share ten thousand tokens, and in v2 one wallet to which 200,000 others delegated.
  */
 export const createMillionDatabase = async () => {
   const { client, ...database } = await open();
   const few = { vault: await wallet(client, "vault", 7), delegate: await wallet(client, "delegate", 7) };
   const many = { vault: await wallet(client, "collector"), delegate: await wallet(client, "friend") };
-  // Indexes for lists take longer to keep than to make.
-  const schema = await servedSchema(client);
+  // Rebuilding the indexes for lists is faster than maintaining them.
+  const schema = await readServedSchema(client);
   const { rows: indexes } = await client.query(
     `select indexrelid::regclass::text as name, pg_get_indexdef(indexrelid) as definition from pg_index
      where indrelid = any ('{${schema}.delegation_v1, ${schema}.delegation_v2}'::regclass[]) and not indisprimary`,
@@ -86,11 +83,11 @@ export const createMillionDatabase = async () => {
     ["v2", 790_000],
   ] as const) {
     await insertFew(client, version, count);
-    await insertTokens(client, version, `'${many.vault}'`, many.delegate, 10_000);
+    await insertTokens(client, version, { vault: `'${many.vault}'`, delegate: many.delegate, last: 10_000 });
   }
-  await insertTokens(client, "v2", address("fan", "i"), database.popular, 200_000);
-  // One delegation of the very kind that the others have ten thousand of.
-  await insertTokens(client, "v2", `'${few.vault}'`, few.delegate, 5000, 5000);
+  await insertTokens(client, "v2", { vault: address("fan", "i"), delegate: database.popular, last: 200_000 });
+  // One delegation of the same kind as the ten thousand shared ones.
+  await insertTokens(client, "v2", { vault: `'${few.vault}'`, delegate: few.delegate, first: 5000, last: 5000 });
   for (const { definition } of indexes) await client.query(definition);
   return { ...database, client, few, many, contract: await wallet(client, "contract") };
 };

@@ -1,4 +1,4 @@
-/** As much of an OpenAPI document as tests look at. */
+/** Parts of an OpenAPI document that tests read. */
 export type Description = {
   openapi: string;
   paths: Record<

@@ -1,7 +1,7 @@
 import { PassThrough } from "node:stream";
 
-/** Keeps what a process prints. */
-export const keepOutput = () => {
+/** Captures the output of a process. */
+export const captureOutput = () => {
   const chunks: string[] = [];
   const output = new PassThrough();
   output.on("data", (chunk: Buffer) => chunks.push(chunk.toString()));

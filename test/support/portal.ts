@@ -2,14 +2,14 @@ import type { OutgoingHttpHeaders } from "node:http";
 import type { Address } from "viem";
 import { generatePrivateKey, type PrivateKeyAccount, privateKeyToAccount } from "viem/accounts";
 import type { Api } from "./api.ts";
-import { type Answer, sendHttp } from "./http.ts";
+import { type HttpAnswer, sendHttp } from "./http.ts";
 
-export const newWallet = (): PrivateKeyAccount => privateKeyToAccount(generatePrivateKey());
+export const createWallet = (): PrivateKeyAccount => privateKeyToAccount(generatePrivateKey());
 
 type Sent = { method?: string; body?: unknown; headers?: OutgoingHttpHeaders };
 
-/** An answer with its body parsed. */
-export type PortalAnswer<Body> = Answer & { json: Body };
+/** A response with its body parsed. */
+export type PortalAnswer<Body> = HttpAnswer & { json: Body };
 
 export type KeyJson = {
   name: string;
@@ -21,12 +21,12 @@ export type KeyJson = {
   days: { day: string; requests: number }[];
 };
 
-/** A browser on the developer page: it has an origin, and keeps cookies. */
+/** Simulates a browser on the developer page, with an origin and cookies. */
 export class Visitor {
-  readonly #api: Api;
+  readonly #api: Pick<Api, "url" | "port">;
   readonly cookies = new Map<string, string>();
 
-  constructor(api: Api) {
+  constructor(api: Pick<Api, "url" | "port">) {
     this.#api = api;
   }
 
@@ -34,7 +34,7 @@ export class Visitor {
     return this.#api.url;
   }
 
-  /** A browser with the same cookies, at another process or at the same one. */
+  /** Returns a browser with the same cookies at a given process. */
   at(api: Api): Visitor {
     const visitor = new Visitor(api);
     for (const [name, value] of this.cookies) visitor.cookies.set(name, value);
@@ -45,7 +45,7 @@ export class Visitor {
     return [...this.cookies].map(([name, value]) => `${name}=${value}`).join("; ");
   }
 
-  /** Sends what the page would send, without the headers that are set to undefined. */
+  /** Sends a request like the page's. A header that is set to undefined is left out. */
   async send<Body = { type: string; detail: string }>(
     path: string,
     { method = "GET", body, headers = {} }: Sent = {},
@@ -72,7 +72,7 @@ export class Visitor {
     return { ...answer, json: answer.body === "" ? null : JSON.parse(answer.body) };
   }
 
-  /** Begins to sign in. @returns the message to sign */
+  /** Begins a sign-in. @returns the message to sign */
   async begin(address: Address, chainId = 1, headers?: OutgoingHttpHeaders): Promise<string> {
     const { status, body, json } = await this.send<{ message: string }>("challenge", {
       method: "POST",
@@ -105,8 +105,8 @@ export class Visitor {
   }
 }
 
-/** A visitor who is signed in. */
-export const signedIn = async (api: Api, wallet = newWallet()): Promise<Visitor> => {
+/** Creates a signed-in visitor. */
+export const signInVisitor = async (api: Api, wallet = createWallet()): Promise<Visitor> => {
   const visitor = new Visitor(api);
   await visitor.signIn(wallet);
   return visitor;

@@ -1,4 +1,4 @@
-/** Rows as psql prints them, for comparing with what a document shows. */
+/** Formats rows like psql, to compare them with a document. */
 export const printTable = (names: readonly string[], rows: readonly (readonly (string | null)[])[]): string => {
   const widths = names.map((name, column) => Math.max(name.length, ...rows.map((row) => (row[column] ?? "").length)));
   const line = (cells: readonly (string | null)[]) =>

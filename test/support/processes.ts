@@ -1,10 +1,10 @@
 import { readdirSync, readFileSync } from "node:fs";
 
-/** A process of this machine, as /proc shows it. */
+/** A local process, from /proc. */
 type RunningProcess = { pid: number; parent: number; command: string; environment: string };
 
-/** What runs now, as far as this user may look. Arguments and variables end with a NUL each. */
-export const runningProcesses = (): RunningProcess[] =>
+/** Lists the running processes that this user may read. Each argument and variable ends with a NUL. */
+export const listProcesses = (): RunningProcess[] =>
   readdirSync("/proc")
     .filter((entry) => /^\d+$/.test(entry))
     .flatMap((entry) => {

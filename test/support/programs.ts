@@ -11,17 +11,17 @@ const isProgram = (file: string): boolean => {
   }
 };
 
-/** Where servers are, which are not in everybody's path. */
+/** Folder of servers, which is not in every user's PATH. */
 const SERVERS = "/usr/sbin";
 
-/** The first of these programs that the machine has, by its path; null where it has none. */
+/** Finds the path of the first of these programs that is installed; null if none is. */
 export const findProgram = (...names: string[]): string | null => {
   const directories = [...(process.env.PATH ?? "").split(delimiter), SERVERS];
   return names.flatMap((name) => directories.map((directory) => join(directory, name))).find(isProgram) ?? null;
 };
 
-/** Tests that need programs. Where one is missing they are left out, and the line of each says why. */
-export const describeWith = (programs: readonly string[], title: string, tests: () => void) => {
+/** Describes tests that need programs. If one is missing they are skipped, and the title names it. */
+export const describeWithPrograms = (programs: readonly string[], title: string, tests: () => void) => {
   const missing = programs.filter((name) => findProgram(name) === null).join(" and ");
   describe.skipIf(missing !== "")(missing === "" ? title : `${title} [LEFT OUT: needs ${missing}]`, tests);
 };

@@ -1,4 +1,4 @@
-/** Numbers that look random and are the same for the same seed. */
+/** Pseudo-random numbers, the same for the same seed. */
 export class Random {
   #state: number;
 
@@ -6,7 +6,7 @@ export class Random {
     this.#state = seed >>> 0;
   }
 
-  /** A number from 0 up to, not including, 1. (mulberry32) */
+  /** Returns a number in [0, 1). (mulberry32) */
   next(): number {
     this.#state = (this.#state + 0x6d2b79f5) >>> 0;
     let mixed = this.#state;
@@ -15,7 +15,7 @@ export class Random {
     return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
   }
 
-  /** A whole number from the first to the last, both included. */
+  /** Returns a whole number from first to last, both included. */
   integer(first: number, last: number): number {
     return first + Math.floor(this.next() * (last - first + 1));
   }
@@ -29,12 +29,12 @@ export class Random {
   }
 }
 
-/** Other numbers each time, unless SEED asks for those of an earlier run. */
+/** Creates numbers from a new seed each time, or from SEED to repeat an earlier run. */
 export const seededRandom = (testFile: string): Random => {
   const seed = Number(process.env.SEED || Date.now() % 2 ** 32);
   console.log(`Seed ${seed}. To run it again: SEED=${seed} npx vitest run test/${testFile}`);
   return new Random(seed);
 };
 
-/** How many cases a property is tried with: npm run test:slow tries ten times as many. */
+/** Number of cases for a property. npm run test:slow sets ten times as many. */
 export const PROPERTY_RUNS = Number(process.env.PROPERTY_RUNS ?? 1_000);

@@ -6,15 +6,15 @@ import { join } from "node:path";
 import { createClient } from "@redis/client";
 import { describe, expect, onTestFinished } from "vitest";
 import type { Limit } from "../../api/limits/sliding-window.ts";
-import { findFreePort } from "../../stack/ports.ts";
-import { keepOutput } from "./output.ts";
+import { findFreePort } from "../../process/ports.ts";
+import { captureOutput } from "./output.ts";
 import { findProgram } from "./programs.ts";
-import { until } from "./setup.ts";
+import { waitUntil } from "./setup.ts";
 
-/** The machine's Redis, or Valkey; null where it has neither. */
+/** Path of an installed Redis or Valkey; null if there is none. */
 export const redisServer = findProgram("redis-server", "valkey-server");
 
-/** Tests that need Redis. Without it they are skipped, and their title says why. */
+/** Describes tests that need Redis. Without it they are skipped, and the title says why. */
 export const describeWithRedis = (title: string, tests: () => void) =>
   describe.skipIf(redisServer === null)(
     redisServer === null ? `${title} [LEFT OUT: needs redis-server, as by apt-get install redis-server]` : title,
@@ -23,14 +23,14 @@ export const describeWithRedis = (title: string, tests: () => void) =>
 
 type RedisOptions = { password?: string };
 
-/** A real Redis, until the test is over. */
+/** Starts a real Redis until the test is over. */
 export const startRedis = async (options: RedisOptions = {}) => {
   const redis = await launchRedis(options);
   onTestFinished(() => redis.stop());
   return redis;
 };
 
-/** The same for several tests: the caller stops it. It keeps no data. */
+/** Launches a real Redis without persistence. The caller stops it. */
 export const launchRedis = async ({ password }: RedisOptions = {}) => {
   const port = await findFreePort();
   const directory = await mkdtemp(join(tmpdir(), "delegation-registry-redis-"));
@@ -40,7 +40,7 @@ export const launchRedis = async ({ password }: RedisOptions = {}) => {
   const endNow = () => server.kill("SIGKILL");
 
   const start = async () => {
-    const { output, printed } = keepOutput();
+    const { output, printed } = captureOutput();
     const settings = { port, bind: "127.0.0.1", dir: directory, save: "", appendonly: "no" };
     const args = Object.entries({ ...settings, ...(password && { requirepass: password }) }).flatMap(
       ([name, value]) => [`--${name}`, String(value)],
@@ -51,7 +51,7 @@ export const launchRedis = async ({ password }: RedisOptions = {}) => {
     process.once("exit", endNow);
     child.stdout.pipe(output);
     child.stderr.pipe(output);
-    await until(
+    await waitUntil(
       "Redis listens",
       async () => {
         if (child.exitCode !== null) throw new Error(`Redis ended:\n${printed()}`);
@@ -60,7 +60,7 @@ export const launchRedis = async ({ password }: RedisOptions = {}) => {
       20,
     );
   };
-  /** Ends it as a crash would. */
+  /** Crashes the server. */
   const kill = async () => {
     endNow();
     await exited;
@@ -72,9 +72,9 @@ export const launchRedis = async ({ password }: RedisOptions = {}) => {
     url,
     port,
     kill,
-    /** Starts it again on the same port. */
+    /** Restarts the server on the same port. */
     restart: start,
-    /** Stops it without closing connections: it does not answer. */
+    /** Suspends the server: connections stay open, but get no answer. */
     hang: () => server.kill("SIGSTOP"),
     wake: () => server.kill("SIGCONT"),
     stop: async () => {
@@ -104,13 +104,13 @@ const connect = async (url: string) => {
 
 export const KEY_PREFIX = "delegation-registry:rate-limit:";
 
-/** A command from MONITOR. Times are in microseconds of the server's clock. */
+/** A command from MONITOR. `at` is in microseconds of the server's clock. */
 type Command = { at: number; isByScript: boolean; words: string[] };
 
-/** Redis decided about a request between two moments. `stamp`: the time of an admission; null for a refusal. */
+/** A decision of Redis, made between `from` and `to`. `stamp`: the time of an admission; null for a refusal. */
 type StoreDecision = { client: string; from: number; to: number; stamp: number | null };
 
-/** Records all commands that a Redis gets, until the test is over. */
+/** Records all commands that a Redis receives until the test is over. */
 export const watchRedis = async (redis: Redis) => {
   const commands: Command[] = [];
   const client = await connect(redis.url);
@@ -118,16 +118,16 @@ export const watchRedis = async (redis: Redis) => {
   await client.monitor((line) => commands.push(parseCommand(String(line))));
 
   let marks = 0;
-  /** All commands until now. */
+  /** Returns all commands so far. */
   const readCommands = async (): Promise<readonly Command[]> => {
     const mark = `mark ${++marks} of ${process.pid}`;
     await redis.ask("ECHO", mark);
-    await until("all commands are recorded", () => commands.some(({ words }) => words[1] === mark), 10);
+    await waitUntil("all commands are recorded", () => commands.some(({ words }) => words[1] === mark), 10);
     return commands;
   };
   return {
     readCommands,
-    /** All decisions until now, in their order. */
+    /** Returns all decisions so far, in order. */
     readDecisions: async (): Promise<StoreDecision[]> => decisionsOf(await readCommands()),
   };
 };
@@ -139,7 +139,7 @@ const parseCommand = (line: string): Command => {
   const [, seconds, microseconds, source = "", words = ""] = LINE.exec(line) ?? [];
   return {
     at: Number(seconds) * 1_000_000 + Number(microseconds),
-    // Others are shown by their address and port.
+    // MONITOR shows "lua" for scripts, and address and port for clients.
     isByScript: !source.includes(":"),
     words: [...words.matchAll(WORD)].map(([, word = ""]) => word),
   };
@@ -156,7 +156,7 @@ const decisionsOf = (commands: readonly Command[]): StoreDecision[] => {
     }
     if (!script) continue;
     const client = script.words[3]?.slice(KEY_PREFIX.length) ?? "";
-    // A script that Redis does not know has no steps, and is sent again.
+    // A script that Redis does not know runs no commands, and is sent again.
     let decision = decisions.at(-1);
     if (decision?.from !== script.at) {
       decision = { client, from: script.at, to: script.at, stamp: null };
@@ -168,13 +168,13 @@ const decisionsOf = (commands: readonly Command[]): StoreDecision[] => {
   return decisions;
 };
 
-/** By the server's clock: no window has more admissions than the limit, and none was refused below it. */
-export const expectExact = (decisions: readonly StoreDecision[], { requests, windowMs }: Limit) => {
+/** Expects that, by the server's clock, no window exceeds the limit and no request is refused below it. */
+export const expectExactLimit = (decisions: readonly StoreDecision[], { requests, windowMs }: Limit) => {
   const window = windowMs * 1000;
   for (const client of new Set(decisions.map(({ client }) => client))) {
     const own = decisions.filter((decision) => decision.client === client);
     const admitted = own.filter((decision) => decision.stamp !== null);
-    // Some servers read their clock once for a command.
+    // Some servers read their clock once per command.
     const wrong = admitted.filter(({ stamp, from, to }) => Number(stamp) < from - 1000 || Number(stamp) > to);
     expect(wrong, `${client}: stamps of another time`).toEqual([]);
 

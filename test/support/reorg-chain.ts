@@ -1,11 +1,11 @@
 import type { Hex } from "viem";
-import type { LocalChain } from "../../sandbox/chain.ts";
+import type { LocalChain } from "../../local/chain.ts";
 import type { Transaction } from "./world.ts";
 
-/** As many as the longest reorg has, on chains that Ponder takes for final after 30. */
+/** Depth of the longest reorg, on chains whose blocks Ponder treats as final after 30 more. */
 const KEPT = 30;
 
-/** A local chain that can take back its newest blocks. */
+/** A local chain that can revert its newest blocks. */
 export class ReorgChain {
   readonly local: LocalChain;
   /** A snapshot before each of the newest blocks, the oldest first. */
@@ -28,7 +28,7 @@ export class ReorgChain {
         await client.sendTransaction({ account: from, chain: null, to, data, gas: 8_000_000n, gasPrice: 0n }),
       );
     }
-    // No two blocks are alike, also not those that take each other's place.
+    // Makes every block unique, including a replacement of another.
     const { timestamp } = await client.getBlock();
     this.#timestamp = Math.max(this.#timestamp + 1, Number(timestamp) + 1, Math.floor(Date.now() / 1000));
     await client.setNextBlockTimestamp({ timestamp: BigInt(this.#timestamp) });
@@ -40,10 +40,10 @@ export class ReorgChain {
     }
   }
 
-  /** Takes back the newest blocks. What replaces them is for the caller to mine. */
-  async takeBack(depth: number): Promise<void> {
+  /** Reverts the newest blocks. The caller mines their replacements. */
+  async revertBlocks(depth: number): Promise<void> {
     const snapshot = this.#snapshots.at(-depth);
-    if (!snapshot) throw new Error(`There are no ${depth} blocks to take back.`);
+    if (!snapshot) throw new Error(`Cannot revert ${depth} blocks: only ${this.#snapshots.length} have a snapshot.`);
     await this.local.client.revert({ id: snapshot });
     this.#snapshots = this.#snapshots.slice(0, -depth);
   }

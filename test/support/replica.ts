@@ -2,10 +2,10 @@ import { chmod, chown, cp, mkdir, mkdtemp, readdir, rm, stat, writeFile } from "
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import pg from "pg";
-import { startEmbeddedPostgres } from "../../stack/embedded-postgres.ts";
-import { findFreePort } from "../../stack/ports.ts";
+import { startEmbeddedPostgres } from "../../local/embedded-postgres.ts";
+import { findFreePort } from "../../process/ports.ts";
 
-/** What a server does not take over from another one's files. */
+/** Files that a replica does not copy from the primary. */
 const NOT_COPIED = ["postmaster.pid", "postmaster.opts", "server.log", "pg_wal", "pg_replslot"];
 
 const ask = async (client: pg.Client, text: string): Promise<string> => {
@@ -19,15 +19,15 @@ const withClient = async <Result>(url: string, run: (client: pg.Client) => Promi
   return run(client).finally(() => client.end());
 };
 
-/** Gives files to the user that the server runs as. */
-const give = async (path: string, { uid, gid }: { uid: number; gid: number }): Promise<void> => {
+/** Changes the owner of a folder to the server's user. */
+const changeOwner = async (path: string, { uid, gid }: { uid: number; gid: number }): Promise<void> => {
   const names = await readdir(path, { recursive: true });
   for (const name of [".", ...names]) await chown(join(path, name), uid, gid);
 };
 
 /**
- * A Postgres and a streaming replica of it, each a server of its own that can be stopped and started.
- * The replica gives up a statement that keeps it from going on at once, instead of after 30 s.
+ * Starts a Postgres and a streaming replica, each of which can be stopped and started.
+ * The replica cancels a statement that conflicts with recovery at once, instead of after 30 s.
  */
 export const startReplicatedPostgres = async () => {
   const directory = await mkdtemp(join(tmpdir(), "delegation-registry-replica-"));
@@ -39,7 +39,7 @@ export const startReplicatedPostgres = async () => {
   const startReplica = () => start("replica", replicaPort);
 
   const servers = { primary: await startPrimary(), replica: await startReplica() };
-  // A server of its own only shows where its files go.
+  // Starting an empty server shows where the replica's files belong.
   const data = await withClient(servers.replica.url, (client) => ask(client, "show data_directory"));
   await servers.replica.stop();
   const owner = await stat(data);
@@ -62,7 +62,7 @@ export const startReplicatedPostgres = async () => {
      wal_retrieve_retry_interval = '200ms'`,
   );
   await writeFile(join(data, "standby.signal"), "");
-  await give(data, owner);
+  await changeOwner(data, owner);
   servers.replica = await startReplica();
 
   return {

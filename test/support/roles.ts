@@ -1,9 +1,9 @@
 import pg from "pg";
 import { expect, onTestFinished } from "vitest";
-import { rolesCommand } from "../../roles/roles-command.ts";
+import { rolesCommand } from "../../commands/roles/roles-command.ts";
 import { HOT, VAULT } from "./api.ts";
-import { servedSchema } from "./index-copy.ts";
-import { uniqueName } from "./unique-name.ts";
+import { readServedSchema } from "./index-copy.ts";
+import { generateName } from "./unique-name.ts";
 
 /** Runs the roles command in this process. */
 export const runRoles = async (env: NodeJS.ProcessEnv): Promise<{ code: number; output: string }> => {
@@ -12,9 +12,9 @@ export const runRoles = async (env: NodeJS.ProcessEnv): Promise<{ code: number; 
   return { code, output: lines.join("\n") };
 };
 
-/** Settings of `npm run roles` for a database, with roles that no other test has. They are dropped after the test. */
-export const rolesFor = (databaseUrl: string) => {
-  const [indexer, api, analyst] = [uniqueName("indexer"), uniqueName("api"), uniqueName("analyst")];
+/** Creates settings of `npm run roles` with unique roles, which are dropped after the test. */
+export const createRoleSettings = (databaseUrl: string) => {
+  const [indexer, api, analyst] = [generateName("indexer"), generateName("api"), generateName("analyst")];
   onTestFinished(async () => {
     const client = new pg.Client(databaseUrl);
     await client.connect();
@@ -61,9 +61,9 @@ const expectAllowed = async (client: pg.Client, statements: readonly string[]) =
 
 type Clients = Record<"asIndexer" | "asApi" | "asAnalyst", pg.Client>;
 
-/** Each role can do its own work and none of the others', also with what the indexer makes after the roles were made. */
+/** Expects each role to have its own rights and no others, also on objects that the indexer creates later. */
 export const expectRights = async ({ asIndexer, asApi, asAnalyst }: Clients, chainId: number): Promise<void> => {
-  const index = await servedSchema(asIndexer);
+  const index = await readServedSchema(asIndexer);
   await expectAllowed(asIndexer, [
     "create or replace view analytics.roles_test as select * from registry.delegation_change",
     `create or replace function analytics.count_test() returns bigint stable language sql
@@ -95,6 +95,8 @@ export const expectRights = async ({ asIndexer, asApi, asAnalyst }: Clients, cha
     `select 1 from ${index}.delegation_v2`,
     "select 1 from ponder_sync.blocks",
     "delete from analytics.roles_test",
+    "create temporary table mine ()",
+    `select 1; lock table indexer.lock_${index} in exclusive mode`,
   ]);
 
   const { rows } = await asAnalyst.query("select count(*), analytics.count_test() from analytics.roles_test");
@@ -105,7 +107,7 @@ export const expectRights = async ({ asIndexer, asApi, asAnalyst }: Clients, cha
     "select * from analytics.chains",
     `select * from analytics.delegations_at(${chainId}, 10)`,
     `select analytics.check_all(${chainId}, '${HOT}', '${VAULT}')`,
-    // It may lift its own restraint. That gives it no further rights.
+    // A role may turn off its own read-only default. That gives it no further rights.
     "set default_transaction_read_only = off",
   ]);
   await expectDenied(asAnalyst, [
@@ -121,5 +123,25 @@ export const expectRights = async ({ asIndexer, asApi, asAnalyst }: Clients, cha
     "create view analytics.mine as select 1",
     "create schema mine",
     "create table public.mine ()",
+    "create temporary table mine ()",
+    `select 1; lock table indexer.lock_${index} in exclusive mode`,
+    // These need a superuser's "npm run roles".
+    "select pg_advisory_lock(1)",
+    "select pg_try_advisory_xact_lock_shared(1, 1)",
+    "select lo_from_bytea(0, 'x')",
+    "set temp_file_limit = -1",
   ]);
+};
+
+/** Creates an administrator of a database who is no superuser. */
+export const createAdministrator = async (databaseUrl: string): Promise<string> => {
+  const url = new URL(databaseUrl);
+  const client = new pg.Client(databaseUrl);
+  await client.connect();
+  const name = generateName("admin");
+  await client.query(`create role ${name} login createrole password 'pass'`);
+  await client.query(`alter database ${url.pathname.slice(1)} owner to ${name}`);
+  await client.end();
+  [url.username, url.password] = [name, "pass"];
+  return url.href;
 };

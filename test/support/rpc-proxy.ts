@@ -1,7 +1,7 @@
 import { onTestFinished } from "vitest";
 import { launchRpcProxy } from "./rpc-relay.ts";
 
-/** A way to a node that can be made to misbehave, until the test is over. */
+/** Starts a proxy to a node that tests can make fail, until the test is over. */
 export const startRpcProxy = async (target: string) => {
   const proxy = await launchRpcProxy(target);
   onTestFinished(proxy.stop);

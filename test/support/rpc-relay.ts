@@ -3,16 +3,18 @@ import { createServer, type ServerResponse } from "node:http";
 export type RpcRequest = { id: number; method: string; params: unknown[] };
 export type RpcResponse =
   | { result: unknown }
-  | { error: { code: number; message: string } }
-  /** No answer in JSON-RPC: a status with a body, whatever that is. */
-  | { status: number; body?: string }
-  /** No answer at all. */
+  | { error: { code: number; message: string; data?: unknown }; status?: number }
+  /** A status and a body that need not be JSON-RPC. */
+  | { status: number; body?: string; headers?: Record<string, string> }
+  /** The headers of a response, and a body that never ends. */
+  | { stalls: true }
+  /** No response: the connection is closed. */
   | { hangsUp: true };
 
-/** Answers a request in the node's place, or holds it up, or lets it pass by answering nothing. */
+/** Answers or delays a request instead of the node. Returns undefined to pass it on. */
 type Interceptor = (request: RpcRequest) => Promise<RpcResponse | undefined> | RpcResponse | undefined;
 
-/** What a node says. */
+/** Sends a request to a node. */
 export const askNode = async (target: string, request: Omit<RpcRequest, "id">): Promise<RpcResponse> => {
   const response = await fetch(target, {
     method: "POST",
@@ -22,19 +24,25 @@ export const askNode = async (target: string, request: Omit<RpcRequest, "id">): 
   return (await response.json()) as RpcResponse;
 };
 
+const JSON_BODY = { "content-type": "application/json" };
+
 const send = (response: ServerResponse, id: number, answer: RpcResponse) => {
   if ("hangsUp" in answer) {
     response.destroy();
-  } else if ("status" in answer) {
-    const headers = answer.body === undefined ? {} : { "content-type": "application/json" };
-    response.writeHead(answer.status, headers).end(answer.body);
+  } else if ("stalls" in answer) {
+    response.writeHead(200, JSON_BODY).write('{"jsonrpc":"2.0",');
+  } else if ("result" in answer || "error" in answer) {
+    const status = "error" in answer ? answer.status : 200;
+    response
+      .writeHead(status ?? 200, JSON_BODY)
+      .end(JSON.stringify({ jsonrpc: "2.0", ...answer, status: undefined, id }));
   } else {
-    response.writeHead(200, { "content-type": "application/json" });
-    response.end(JSON.stringify({ jsonrpc: "2.0", ...answer, id }));
+    const { status, body, headers = body === undefined || body.startsWith("<") ? {} : JSON_BODY } = answer;
+    response.writeHead(status, headers).end(body);
   }
 };
 
-/** A way to a node that can be made to misbehave. Who asks for it stops it. */
+/** Launches a proxy to a node that tests can make fail. The caller stops it. */
 export const launchRpcProxy = async (target: string) => {
   const seen: RpcRequest[] = [];
   const server = createServer(async (request, response) => {

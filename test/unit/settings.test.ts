@@ -1,13 +1,13 @@
 import { describe, expect, test } from "vitest";
 import { parseApiSettings } from "../../api/settings.ts";
 import { parseIndexerSettings } from "../../indexer/settings.ts";
-import { parseAll, parseDatabaseUrl, parseOptionalDatabaseUrl, SettingsError } from "../../stack/settings.ts";
+import { parseAll, parseDatabaseUrl, parseOptionalDatabaseUrl, SettingsError } from "../../process/settings.ts";
 
 const RPC = { PONDER_RPC_URL_1: "https://rpc.example/key" };
 const POLYGON = { PONDER_RPC_URL_137: "http://127.0.0.1:8545" };
 
-/** The problems that settings are refused for. */
-const problemsOf = (parse: () => unknown): readonly string[] => {
+/** Returns the problems of settings. */
+const listProblems = (parse: () => unknown): readonly string[] => {
   try {
     parse();
   } catch (error) {
@@ -16,8 +16,8 @@ const problemsOf = (parse: () => unknown): readonly string[] => {
   }
   return [];
 };
-const indexerProblems = (environment: NodeJS.ProcessEnv) => problemsOf(() => parseIndexerSettings(environment));
-const apiProblems = (environment: NodeJS.ProcessEnv) => problemsOf(() => parseApiSettings(environment));
+const indexerProblems = (environment: NodeJS.ProcessEnv) => listProblems(() => parseIndexerSettings(environment));
+const apiProblems = (environment: NodeJS.ProcessEnv) => listProblems(() => parseApiSettings(environment));
 
 describe("parseIndexerSettings()", () => {
   test("indexes every chain that has an RPC, with defaults for the rest", () => {
@@ -36,14 +36,14 @@ describe("parseIndexerSettings()", () => {
     ]);
   });
 
-  test("takes several URLs of a chain, with or without spaces", () => {
+  test("accepts several URLs of a chain, with or without spaces", () => {
     const { chains } = parseIndexerSettings({
       PONDER_RPC_URL_1: "https://a.example, wss://b.example ,http://c.example",
     });
     expect(chains[0]?.rpcUrls).toEqual(["https://a.example", "wss://b.example", "http://c.example"]);
   });
 
-  test("leaves out chains that CHAINS does not name", () => {
+  test("omits chains that CHAINS does not list", () => {
     const { chains } = parseIndexerSettings({ ...RPC, ...POLYGON, CHAINS: "137" });
     expect(chains.map(({ network }) => network.chainId)).toEqual([137]);
   });
@@ -53,7 +53,7 @@ describe("parseIndexerSettings()", () => {
     expect(settings).toEqual(parseIndexerSettings(RPC));
   });
 
-  test("takes start block, WebSocket, shard, interval and port as set", () => {
+  test("reads start block, WebSocket URL, shard, interval and port", () => {
     const settings = parseIndexerSettings({
       ...RPC,
       START_BLOCK_1: "0",
@@ -96,11 +96,11 @@ describe("parseIndexerSettings()", () => {
     expect(problems).toHaveLength(expected.length);
   });
 
-  test("says what to set when there is no chain at all", () => {
+  test("names the setting to add when there is no chain", () => {
     expect(indexerProblems({})).toEqual([expect.stringContaining("PONDER_RPC_URL_1=https://…")]);
   });
 
-  test("never repeats a URL, which may hold a key", () => {
+  test("shows no URL in problems, as it may contain a key", () => {
     const problems = indexerProblems({
       PONDER_RPC_URL_1: "https://good.example/v2/s3cret,htp:/bad.example/s3cret",
       PONDER_WS_URL_1: "http://ws.example/s3cret",
@@ -129,25 +129,27 @@ describe("parseApiSettings()", () => {
       host: "0.0.0.0",
       port: 8080,
       maxIndexLagSeconds: 600,
+      quietChains: new Set([1996, 2911]),
       limit: { requests: 25, windowMs: 10_000 },
       limitStoreUrl: null,
       trustedProxies: null,
       publicUrl: null,
       hasDeveloperPortal: true,
       keysPerWallet: 5,
-      rpcUrls: new Map(),
+      signInRpcUrls: new Map(),
       metricsHost: "127.0.0.1",
       metricsPort: 9464,
       logLevel: "info",
     });
   });
 
-  test("names every problem at once, and no secret", () => {
+  test("names every problem at once, and shows no secret", () => {
     const environment = {
       DATABASE_READ_URL: "mysql://:s3cret@replica.example",
       INDEX_SCHEMAS: "Registry;drop",
       PORT: "0",
       MAX_INDEX_LAG_SECONDS: "soon",
+      QUIET_CHAINS: "all",
       LOG_LEVEL: "loud",
       RATE_LIMIT_REQUESTS: "0",
       RATE_LIMIT_WINDOW_SECONDS: "1.5",
@@ -166,20 +168,45 @@ describe("parseApiSettings()", () => {
     expect(problems.join()).not.toContain("s3cret");
   });
 
-  test("takes several shards, with or without spaces, each once", () => {
+  test("adds QUIET_CHAINS to the quiet networks, and refuses a chain without a registry", () => {
+    expect(parseApiSettings({ QUIET_CHAINS: "660279, 2911" }).quietChains).toEqual(new Set([1996, 2911, 660279]));
+    expect(apiProblems({ QUIET_CHAINS: "660279,4" })).toEqual([expect.stringContaining("QUIET_CHAINS names")]);
+  });
+
+  test("accepts several shards, with or without spaces, each once", () => {
     expect(parseApiSettings({ INDEX_SCHEMAS: "mainnet, rollups,mainnet" }).shards).toEqual(["mainnet", "rollups"]);
   });
 
-  test("takes RPCs for contract wallets from the indexer's variables, whatever CHAINS says", () => {
+  test("reads RPCs for sign-ins from their own variables, else from the indexer's, regardless of CHAINS", () => {
     const environment = {
       PONDER_RPC_URL_1: "https://a.example, https://b.example",
       PONDER_RPC_URL_10: "",
+      PONDER_RPC_URL_137: "https://a.example",
+      SIGN_IN_RPC_URL_137: "https://sign-in.example",
+      SIGN_IN_RPC_URL_8453: "https://sign-in.example",
       CHAINS: "137",
     };
-    expect(parseApiSettings(environment).rpcUrls).toEqual(new Map([[1, ["https://a.example", "https://b.example"]]]));
+    expect(parseApiSettings(environment).signInRpcUrls).toEqual(
+      new Map([
+        [1, ["https://a.example", "https://b.example"]],
+        [137, ["https://sign-in.example"]],
+        [8453, ["https://sign-in.example"]],
+      ]),
+    );
   });
 
-  test("takes a replica of the database, and refuses one without a database", () => {
+  test("uses no WebSocket for sign-ins", () => {
+    const environment = { PONDER_RPC_URL_1: "wss://a.example", PONDER_RPC_URL_10: "wss://a.example,https://b.example" };
+    expect(parseApiSettings(environment).signInRpcUrls).toEqual(new Map([[10, ["https://b.example"]]]));
+    expect(
+      apiProblems({ SIGN_IN_RPC_URL_1: "wss://a.example/s3cret", SIGN_IN_RPC_URL_base: "https://a.example" }),
+    ).toEqual([
+      "SIGN_IN_RPC_URL_1 must be one or more URLs separated by commas, each http or https.",
+      "SIGN_IN_RPC_URL_base must end in a chain id.",
+    ]);
+  });
+
+  test("accepts a replica of the database, and refuses one without a database", () => {
     const DATABASE_READ_URL = "postgres://reader:secret@replica.example/delegations";
     const DATABASE_URL = "postgres://api:secret@db.example/delegations";
     expect(parseApiSettings({ DATABASE_URL, DATABASE_READ_URL }).databaseReadUrl).toBe(DATABASE_READ_URL);
@@ -189,8 +216,17 @@ describe("parseApiSettings()", () => {
     ]);
   });
 
-  test("takes PUBLIC_URL, RATE_LIMIT_STORE and TRUST_PROXY in all their forms", () => {
-    for (const url of ["https://api.example", "https://api.example/", "http://127.0.0.1:8080", "http://localhost:3000"])
+  test("accepts PUBLIC_URL, RATE_LIMIT_STORE and TRUST_PROXY in all their forms", () => {
+    for (const url of [
+      "https://api.example",
+      "https://api.example/",
+      "http://127.0.0.1:8080",
+      "http://localhost:3000",
+      "http://10.1.2.3",
+      "http://172.31.0.1:8080",
+      "http://192.168.0.1",
+      "http://registry.internal:8080",
+    ])
       expect(parseApiSettings({ PUBLIC_URL: url }).publicUrl).toBe(new URL(url).origin);
     for (const url of ["redis://127.0.0.1:6379", "rediss://user:secret@cache.example:6380/2"])
       expect(parseApiSettings({ RATE_LIMIT_STORE: url }).limitStoreUrl).toBe(url);
@@ -208,9 +244,20 @@ describe("parseApiSettings()", () => {
       "https://api.example/path",
       "https://api.example/?a",
       "https://user@api.example",
-      // A wallet cannot be asked to sign in to these two.
+      // Wallets refuse to sign in to these two.
       "http://api:8080",
       "http://[::1]:8080",
+    ],
+    [
+      "PUBLIC_URL",
+      /^PUBLIC_URL must begin with https:\/\/ for a public host: over http, anyone on the way could read/,
+      "http://api.example",
+      "http://api.example:8080",
+      "http://203.0.113.7",
+      "http://172.32.0.1",
+      "http://127.0.0.1.api.example",
+      "http://localhost.api.example",
+      "http://mylocalhost.example",
     ],
     [
       "RATE_LIMIT_STORE",
@@ -225,7 +272,7 @@ describe("parseApiSettings()", () => {
     [
       "TRUST_PROXY",
       /^TRUST_PROXY must be off, or the networks/,
-      // A trusted proxy may claim any address: a list of all addresses would disable the limit.
+      // A trusted proxy may claim any address: trusting all addresses would disable the limit.
       ...["0.0.0.0/0", "0.0.0.0/1", "::/0", "::/8", "::/64", "::fffe:0:0/95", "::ffff:10.0.0.0/104"],
       ...["true", "10.0.0.0/33", "10.0.0.0/", "10.0.0.1,,", "10.0.0.256"],
     ],
@@ -247,7 +294,7 @@ describe("parseAll()", () => {
     expect(parse).not.toThrow("s3cret");
   });
 
-  test("says how to get a database where one is needed", () => {
+  test("explains how to get a database when one is required", () => {
     expect(() => parseDatabaseUrl({})).toThrow(/DATABASE_URL is not set: .*npm start/);
     expect(parseOptionalDatabaseUrl({})).toBeNull();
   });

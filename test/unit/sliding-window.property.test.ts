@@ -10,7 +10,7 @@ const createWindow = (limit: Limit = DEFAULT) => {
   return { clock, window: new SlidingWindow(limit, () => clock.now) };
 };
 
-/** A part of a millisecond that floating point adds up without rounding, so that edges of windows are exact. */
+/** A fraction of a millisecond that floating point adds without rounding, so that edges of windows are exact. */
 const TICK = 1 / 1024;
 
 type Step = {
@@ -23,7 +23,7 @@ type Step = {
   /** Other processes admit these requests, and this window records them. */
   isRecorded: boolean;
   isReleased: boolean;
-  /** How long a refused client waits. */
+  /** Wait of a refused client. */
   wait: "none" | "exact" | "whole seconds";
 };
 
@@ -49,7 +49,7 @@ const steps = (isRecorded: fc.Arbitrary<boolean>): fc.Arbitrary<Step[]> => {
   return fc.array(step, { maxLength: 40, size: "max" });
 };
 
-/** The same limit in its simplest form: every admission of a client, counted for each request. */
+/** Reference implementation: keeps every admission, and counts them for each request. */
 class Model {
   readonly admissions = new Map<string, number[]>();
   readonly #limit: Limit;
@@ -81,7 +81,7 @@ class Model {
   }
 }
 
-/** Throws where the window decides otherwise than the model. @returns the times of admissions by client */
+/** Throws if the window decides differently than the model. @returns the times of admissions by client */
 const replay = (limit: Limit, steps: readonly Step[], counts: { admitted: number; refused: number }) => {
   const { clock, window } = createWindow(limit);
   const model = new Model(limit);
@@ -132,45 +132,40 @@ const replay = (limit: Limit, steps: readonly Step[], counts: { admitted: number
   return admitted;
 };
 
-/** Fails with the seed and the smallest counterexample. */
-const holds = <T>(property: fc.IProperty<T>, numRuns = PROPERTY_RUNS) => {
-  const details = fc.check(property, { numRuns });
-  if (details.failed) throw new Error(fc.defaultReportMessage(details), { cause: details.errorInstance });
-};
-
-/** A property that never saw admissions or refusals would hold for nothing. */
+/** Expects enough admissions and refusals for the property to be meaningful. */
 const expectBoth = ({ admitted, refused }: { admitted: number; refused: number }) =>
   expect(Math.min(admitted, refused)).toBeGreaterThan(PROPERTY_RUNS / 4);
 
-test("no span of the window's length has more admissions than the limit, and nothing is refused below it", () => {
+test("take() admits at most the limit in any span of the window's length, and refuses nothing below it", () => {
   const counts = { admitted: 0, refused: 0 };
-  holds(
+  fc.assert(
     fc.property(limits, steps(fc.constant(false)), (limit, steps) => {
       for (const [name, times] of replay(limit, steps, counts)) {
-        // The fullest spans begin with an admission: after as many as the limit, the next one lies outside.
+        // The fullest spans start with an admission: the one after the limit must lie outside.
         const tooSoon = times.find(
           (time, index) => (times[index + limit.requests] ?? Infinity) - time < limit.windowMs,
         );
         if (tooSoon !== undefined) throw new Error(`${name} has too many admissions in the window from ${tooSoon}`);
       }
     }),
+    { numRuns: PROPERTY_RUNS },
   );
   expectBoth(counts);
 });
 
-test("admissions by other processes count, and resetMs is exact even if they exceed the limit", () => {
+test("record() counts admissions by other processes, and resetMs is exact even if they exceed the limit", () => {
   const counts = { admitted: 0, refused: 0 };
-  holds(
+  fc.assert(
     fc.property(limits, steps(fc.boolean()), (limit, steps) => {
       replay(limit, steps, counts);
     }),
-    PROPERTY_RUNS / 4,
+    { numRuns: PROPERTY_RUNS / 4 },
   );
   expectBoth(counts);
 });
 
-// A real clock's numbers are not as round as those above, and their sums are rounded: by less than a nanosecond.
-test("by a clock of nanoseconds, resetMs is right, within the window, and not zero", () => {
+// Sums of a real clock's times are rounded, by less than a nanosecond.
+test("take() returns a right resetMs, within the window and above zero, with a clock of nanoseconds", () => {
   const NANOSECONDS = 1e6;
   const expectInWindow = ({ isAdmitted, resetMs }: Decision) => {
     if (resetMs > DEFAULT.windowMs) throw new Error(`of a window of 10 s, ${resetMs} ms are left`);
@@ -200,5 +195,5 @@ test("by a clock of nanoseconds, resetMs is right, within the window, and not ze
         throw new Error(`after ${wait} ms, it is still refused`);
     },
   );
-  holds(property);
+  fc.assert(property, { numRuns: PROPERTY_RUNS });
 });

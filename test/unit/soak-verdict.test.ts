@@ -1,12 +1,12 @@
 import { expect, test } from "vitest";
-import { counterOf, questionsOf } from "../../soak/counting-chain.ts";
-import { judgeMemory, sortErrors } from "../../soak/verdict.ts";
+import { createCounter, listCounterQuestions } from "../slow/soak/counting-chain.ts";
+import { assignErrors, judgeMemory } from "../slow/soak/verdict.ts";
 
 const address = (number: number) => `0x${number.toString(16).padStart(40, "0")}` as const;
 
-test("questionsOf() tells an answer that is right at one block and wrong at the next", () => {
-  const counter = counterOf({ chainId: 1, accounts: Array.from({ length: 10 }, (_, index) => address(index + 1)) });
-  const questions = questionsOf(counter);
+test("listCounterQuestions() distinguishes the answers at two consecutive blocks", () => {
+  const counter = createCounter({ chainId: 1, accounts: Array.from({ length: 10 }, (_, index) => address(index + 1)) });
+  const questions = listCounterQuestions(counter);
   const changing = questions.filter(({ isRight }) => isRight(4, "true") || isRight(5, "true"));
   // The lowest bit is set in 5 and not in 4; the others are the same in both.
   const differing = changing.filter(({ isRight }) => isRight(4, "true") !== isRight(5, "true"));
@@ -15,20 +15,20 @@ test("questionsOf() tells an answer that is right at one block and wrong at the 
   expect([balance?.isRight(7, "7"), balance?.isRight(7, "6")]).toEqual([true, false]);
 });
 
-test("sortErrors() gives an error to a fault of its chain, from its beginning until the service has recovered", () => {
+test("sortErrors() explains an error by a fault of its chain, from its start until the recovery", () => {
   const error = { at: 5_000, ms: 3, port: 1, chainId: 137, what: "503 stale-index" };
   const window = { name: "rpc-outage", from: 4_000, causeGone: 6_000, recovered: 9_000 };
   const concerns = ({ chainId }: { chainId: number }) => chainId === 137;
   const windows = [{ ...window, concerns }];
-  const nobodys = [
+  const unexplained = [
     { ...error, chainId: 1 },
     { ...error, at: 3_999 },
     { ...error, at: 12_000 },
   ];
-  expect(sortErrors([error, ...nobodys], windows).nobodys).toEqual(nobodys);
+  expect(assignErrors([error, ...unexplained], windows).unexplained).toEqual(unexplained);
 });
 
-test("judgeMemory() refuses memory that still grows in the last third of a process's life", () => {
+test("judgeMemory() rejects memory that still grows in the last third of a process's life", () => {
   const minutes = (megabytes: (second: number) => number) =>
     Array.from({ length: 600 }, (_, second) => ({
       at: second * 1000,

@@ -2,9 +2,9 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { z } from "zod";
-import { ROOT } from "../support/measure.ts";
+import { ROOT } from "../support/root.ts";
 
-// The packages of others: their versions, hashes, licenses and install scripts. What npm does with them: test/slow/supply-chain.test.ts.
+// Versions, hashes, licenses and install scripts of dependencies. test/slow/supply-chain.test.ts runs npm.
 
 const read = (file: string) => readFile(join(ROOT, file), "utf8");
 
@@ -43,7 +43,7 @@ const packages = Object.entries(lock.packages)
   .map(([path, fields]) => ({ path, name: nameOf(path), ...fields }));
 
 describe("package-lock.json", () => {
-  test("and package.json name exact versions", () => {
+  test("and package.json have exact versions", () => {
     const wanted = { ...manifest.dependencies, ...manifest.devDependencies, ...manifest.overrides };
     for (const [name, version] of Object.entries(wanted)) {
       expect(version, name).toMatch(/^\d+\.\d+\.\d+(-[\w.]+)?$/);
@@ -63,14 +63,14 @@ describe("package-lock.json", () => {
     }
   });
 
-  test("takes every package from the registry: none from git, a file or a URL", () => {
+  test("takes every package from the registry, none from git, a file or a URL", () => {
     for (const { path, version, resolved, link } of packages) {
       expect(version, path).toMatch(/^\d+\.\d+\.\d+(-[\w.-]+)?$/);
       expect({ resolved, link }, path).toEqual({});
     }
   });
 
-  /** Whether npm would install it on such a machine. */
+  /** Returns if npm installs a package on this platform. */
   const fits = (fields: (typeof packages)[number], os: string, cpu: string, libc: string) =>
     (fields.os?.includes(os) ?? true) && (fields.cpu?.includes(cpu) ?? true) && (fields.libc?.includes(libc) ?? true);
 
@@ -80,7 +80,7 @@ describe("package-lock.json", () => {
     for (const { path, integrity } of installed) expect(integrity, path).toMatch(/^sha512-[\w+/]{86}==$/);
   });
 
-  test("lacks hashes only for programs of other machines, which docs/security.md names", async () => {
+  test("lacks hashes only for binaries of other platforms, which docs/security.md lists", async () => {
     const document = await read("docs/security.md");
     for (const { path, name, integrity, optional, os } of packages) {
       if (integrity) continue;
@@ -91,7 +91,7 @@ describe("package-lock.json", () => {
   });
 });
 
-test("package.json names every package that has an install script, and allows none of them", () => {
+test("package.json lists every package with an install script, and allows none", () => {
   const wanting = packages.filter(({ hasInstallScript }) => hasInstallScript).map(({ name }) => name);
   expect(Object.keys(manifest.allowScripts).toSorted()).toEqual([...new Set(wanting)].toSorted());
   expect(Object.values(manifest.allowScripts)).not.toContain(true);

@@ -1,10 +1,10 @@
 import { useEffect, useRef } from "preact/hooks";
 import { CopyButton } from "../shared/address.tsx";
-import type { NewKey } from "./answers.ts";
+import type { NewKeyJson } from "./json.ts";
 
-type MadeKeyProps = { made: NewKey; wallet: string; onStored: () => void };
+type MadeKeyProps = { made: NewKeyJson; wallet: string; onStored: () => void };
 
-/** A new key, this once, with what to do with it. */
+/** Shows a new key, once, with examples of its use. */
 export const MadeKey = ({ made: { key, name }, wallet, onStored }: MadeKeyProps) => {
   const heading = useRef<HTMLHeadingElement>(null);
   useEffect(() => heading.current?.focus(), []);
@@ -14,13 +14,13 @@ export const MadeKey = ({ made: { key, name }, wallet, onStored }: MadeKeyProps)
       <h2 id="made-key" tabIndex={-1} ref={heading}>
         The key for “{name}”
       </h2>
-      <p>Copy it now: it is shown this once, and stored nowhere. Who loses it makes another one.</p>
+      <p>Copy it now: it is shown only once, and stored nowhere. If you lose it, make another one.</p>
       <Copyable label="Key" text={key} what="key" />
-      <Copyable label="With curl" text={`curl -H "X-API-KEY: ${key}" "${url}"`} what="curl line" />
+      <Copyable label="With curl" text={`curl -H "X-API-KEY: ${key}" "${url}"`} what="curl command" />
       <Copyable
         label="With fetch, on your server"
         text={`const response = await fetch("${url}", {\n  headers: { "X-API-KEY": "${key}" },\n});\nconsole.log(await response.text());`}
-        what="fetch lines"
+        what="fetch example"
       />
       <button type="button" class="button primary" onClick={onStored}>
         I have stored it

@@ -2,35 +2,35 @@ import "./developers.css";
 import { render } from "preact";
 import { useState } from "preact/hooks";
 import { FailureNotice, Notice } from "../shared/notice.tsx";
-import { useAnswer } from "../shared/use-answer.ts";
-import type { SessionAnswer } from "./answers.ts";
+import { useJson } from "../shared/use-json.ts";
+import type { SessionAnswerJson, SessionJson } from "./json.ts";
 import { Keys } from "./keys.tsx";
-import { SignIn } from "./sign-in.tsx";
+import { SignInPanel } from "./sign-in-panel.tsx";
 
-/** Who is signed in, as far as this page knows: since it was loaded, somebody may have signed in or out. */
-type Known = { session: SessionAnswer["session"]; isOver: boolean };
+/** The session after the user signed in or out on this page. */
+type ChangedSession = { session: SessionJson | null; isExpired: boolean };
 
 const Developers = () => {
-  const { answer, again } = useAnswer<SessionAnswer>("/developers/api/session");
-  const [known, setKnown] = useState<Known | null>(null);
+  const { result, retry } = useJson<SessionAnswerJson>("/developers/api/session");
+  const [changed, setChanged] = useState<ChangedSession | null>(null);
 
-  if (answer === null) return <div class="skeleton placeholder" role="status" aria-label="Loading" />;
-  if (answer.kind !== "answered") return <FailureNotice failure={answer} again={again} />;
-  const { origin, session: first } = answer.value;
+  if (result === null) return <div class="skeleton placeholder" role="status" aria-label="Loading" />;
+  if (result.kind !== "ok") return <FailureNotice failure={result} retry={retry} />;
+  const { origin, session: initialSession } = result.value;
   if (origin === null) return <NotSetUp />;
-  if (origin !== location.origin) return <Elsewhere origin={origin} />;
-  const { session, isOver } = known ?? { session: first, isOver: false };
+  if (origin !== location.origin) return <OtherOrigin origin={origin} />;
+  const { session, isExpired } = changed ?? { session: initialSession, isExpired: false };
   return session ? (
     <Keys
       session={session}
-      isJustSignedIn={known !== null}
-      onSignedOut={(isOver) => setKnown({ session: null, isOver })}
+      isJustSignedIn={changed !== null}
+      onSignedOut={(isExpired) => setChanged({ session: null, isExpired })}
     />
   ) : (
-    <SignIn
-      isBack={known !== null}
-      isOver={isOver}
-      onSignedIn={({ session }) => setKnown({ session, isOver: false })}
+    <SignInPanel
+      isSignedOut={changed !== null}
+      isExpired={isExpired}
+      onSignedIn={({ session }) => setChanged({ session, isExpired: false })}
     />
   );
 };
@@ -38,14 +38,15 @@ const Developers = () => {
 const NotSetUp = () => (
   <Notice title="Nobody can sign in here yet" tone="poor">
     <p>
-      Whoever runs this service has to set <code>PUBLIC_URL</code> to its address. Until then, ask them for a key.
+      The operator of this service has to set <code>PUBLIC_URL</code> to its address. Until then, only a browser on its
+      own machine can sign in, not through a proxy. Ask the operator for a key.
     </p>
   </Notice>
 );
 
-const Elsewhere = ({ origin }: { origin: string }) => (
+const OtherOrigin = ({ origin }: { origin: string }) => (
   <Notice title="This page is at another address" tone="poor">
-    <p>Wallets sign in to one address alone, so that nobody can do it in your name.</p>
+    <p>Wallets sign in at one address only, so that nobody can sign in in your name.</p>
     <a class="button" href={`${origin}/developers`}>
       Go to {new URL(origin).host}
     </a>
@@ -60,7 +61,7 @@ if (main) {
         <h1>API keys</h1>
         <p class="quiet">
           A key lifts the rate limit of v2. It is a secret: keep it on your server, not in a page or an app that others
-          can read. <a href="/docs">What can be asked</a>
+          can read. <a href="/docs">See what the API offers</a>
         </p>
       </header>
       <Developers />

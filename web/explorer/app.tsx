@@ -1,22 +1,23 @@
 import { useEffect } from "preact/hooks";
 import { checksumAddress } from "viem";
+import { shortenHex } from "../shared/address.tsx";
 import { FailureNotice, Notice } from "../shared/notice.tsx";
-import { Ago } from "../shared/time.tsx";
+import { TimeAgo } from "../shared/time.tsx";
 import { CheckView } from "./check-view.tsx";
-import type { Network } from "./json.ts";
-import { addressOf, useQuery, viewOf } from "./location.ts";
-import { NetworkNotice, networkTrouble } from "./network-notice.tsx";
-import { complaint, isAddress, SearchForm } from "./search-form.tsx";
+import type { NetworkJson } from "./json.ts";
+import { buildUrl, readViewName, useQuery, type WalletViewName } from "./location.ts";
+import { isAnswerable, NetworkNotice } from "./network-notice.tsx";
+import { describeBadAddress, isAddress, SearchForm } from "./search-form.tsx";
 import { isIndexed, useNetworks } from "./use-networks.ts";
-import { WalletView, type WalletViewName } from "./wallet-view.tsx";
+import { WalletView } from "./wallet-view.tsx";
 
 export const App = () => {
   const query = useQuery();
-  const view = viewOf(query);
+  const view = readViewName(query);
   const chainId = query.get("chainId");
-  const { answer, again, networks, network } = useNetworks(chainId === null ? null : Number(chainId));
+  const { result, retry, networks, network } = useNetworks(chainId === null ? null : Number(chainId));
   useTitle(query);
-  const failure = answer !== null && answer.kind !== "answered" ? answer : null;
+  const failure = result !== null && result.kind !== "ok" ? result : null;
   return (
     <div class="column">
       {view === "check" ? (
@@ -24,7 +25,7 @@ export const App = () => {
       ) : (
         <Explorer query={query} view={view} networks={networks} network={network} />
       )}
-      {failure && <FailureNotice failure={failure} again={again} />}
+      {failure && <FailureNotice failure={failure} retry={retry} />}
     </div>
   );
 };
@@ -32,17 +33,17 @@ export const App = () => {
 type ExplorerProps = {
   query: URLSearchParams;
   view: WalletViewName;
-  networks: readonly Network[] | null;
-  network: Network | null;
+  networks: readonly NetworkJson[] | null;
+  network: NetworkJson | null;
 };
 
 const Explorer = ({ query, view, networks, network }: ExplorerProps) => {
-  const given = query.get("wallet")?.trim() ?? "";
-  const wallet = isAddress(given) ? checksumAddress(`0x${given.slice(2)}`) : null;
+  const input = query.get("wallet")?.trim() ?? "";
+  const wallet = isAddress(input) ? checksumAddress(`0x${input.slice(2)}`) : null;
   return (
     <>
       {wallet ? (
-        <h1 class="unseen">Who may act for a wallet?</h1>
+        <h1 class="visually-hidden">Who may act for a wallet?</h1>
       ) : (
         <header class="hero">
           <div>
@@ -52,17 +53,17 @@ const Explorer = ({ query, view, networks, network }: ExplorerProps) => {
               or one token. Look up any wallet to see whom it trusts, and who trusts it.
             </p>
           </div>
-          <Picture />
+          <HeroPicture />
         </header>
       )}
-      <SearchForm networks={networks} network={network} wallet={wallet ?? given} view={view} />
-      {networks && <Shown wallet={wallet} given={given} view={view} networks={networks} network={network} />}
+      <SearchForm networks={networks} network={network} wallet={wallet ?? input} view={view} />
+      {networks && <ExplorerContent wallet={wallet} input={input} view={view} networks={networks} network={network} />}
     </>
   );
 };
 
-/** A cold wallet, and a hot one within its trust. */
-const Picture = () => (
+/** A cold wallet and a hot wallet, overlapping. */
+const HeroPicture = () => (
   <svg class="picture" viewBox="0 0 260 170" aria-hidden="true">
     <circle class="cold" cx="92" cy="85" r="76" />
     <circle class="hot" cx="192" cy="85" r="52" />
@@ -76,40 +77,41 @@ const Picture = () => (
   </svg>
 );
 
-type ShownProps = {
+type ExplorerContentProps = {
   wallet: string | null;
-  given: string;
+  /** Text in the URL; `wallet` is null if it is no address. */
+  input: string;
   view: WalletViewName;
-  networks: readonly Network[];
-  network: Network | null;
+  networks: readonly NetworkJson[];
+  network: NetworkJson | null;
 };
 
-const Shown = ({ wallet, given, view, networks, network }: ShownProps) => {
-  if (wallet === null && given !== "") {
+const ExplorerContent = ({ wallet, input, view, networks, network }: ExplorerContentProps) => {
+  if (wallet === null && input !== "") {
     return (
-      <Notice title="This is no wallet" tone="bad">
-        <p>{complaint(given)}</p>
+      <Notice title="This is not a wallet address" tone="bad">
+        <p>{describeBadAddress(input)}</p>
       </Notice>
     );
   }
-  if (networkTrouble(network) || !network) {
-    const hrefOn = (chainId: number) => addressOf({ wallet, chainId, view: wallet && view });
-    return <NetworkNotice network={network} networks={networks} hrefOn={hrefOn} />;
+  if (!isAnswerable(network)) {
+    const urlOn = (chainId: number) => buildUrl({ wallet, chainId, view: wallet && view });
+    return <NetworkNotice network={network} networks={networks} urlOn={urlOn} />;
   }
   if (wallet === null) return <IndexedNetworks networks={networks} />;
   return <WalletView wallet={wallet} network={network} view={view} />;
 };
 
-const STATES: Record<Network["state"], string> = {
+const STATES: Record<NetworkJson["state"], string> = {
   fresh: "up to date",
   behind: "behind its network",
   indexing: "still being indexed",
-  unreachable: "out of reach",
+  unreachable: "cannot be reached",
   "not-indexed": "not indexed",
 };
 
-/** What can be looked up here, and how fresh it is. */
-const IndexedNetworks = ({ networks }: { networks: readonly Network[] }) => (
+/** The indexed networks with their state. */
+const IndexedNetworks = ({ networks }: { networks: readonly NetworkJson[] }) => (
   <section class="networks" aria-labelledby="networks-title">
     <h2 id="networks-title">Indexed here</h2>
     <ul>
@@ -120,7 +122,7 @@ const IndexedNetworks = ({ networks }: { networks: readonly Network[] }) => (
           <span class="quiet">
             {indexedBlock ? (
               <>
-                Block {indexedBlock.number.toLocaleString("en")}, <Ago timestamp={indexedBlock.timestamp} />
+                Block {indexedBlock.number.toLocaleString("en")}, <TimeAgo timestamp={indexedBlock.timestamp} />
               </>
             ) : (
               progress && `${Math.floor(progress.share * 100)} %`
@@ -132,12 +134,12 @@ const IndexedNetworks = ({ networks }: { networks: readonly Network[] }) => (
   </section>
 );
 
-/** The tab's title, and the header's link, tell what is shown. */
+/** Updates the tab's title and the current link of the navigation. */
 const useTitle = (query: URLSearchParams): void => {
-  const view = viewOf(query);
+  const view = readViewName(query);
   const wallet = query.get("wallet");
   useEffect(() => {
-    const about = view === "check" ? "Check" : wallet ? `${wallet.slice(0, 6)}…${wallet.slice(-4)}, ${view}` : null;
+    const about = view === "check" ? "Check" : wallet ? `${shortenHex(wallet)}, ${view}` : null;
     document.title = `${about ? `${about} · ` : ""}Delegation explorer · Delegation registry`;
     const current = view === "check" ? "/?view=check" : "/";
     for (const link of document.querySelectorAll(".site-nav a")) {

@@ -1,67 +1,64 @@
 export type RegistryName = "v1" | "v2";
 
 /** One of the eight checks. */
-export type Check = {
+export type CheckType = {
   type: string;
   label: string;
   needs: readonly ("contract" | "tokenId")[];
-  /** The narrowest scope that it asks for. */
-  breadth: "all" | "contract" | "token";
-  /** As the interface names the wallets of this check: delegate and vault, or to and from. */
-  isByDelegate: boolean;
-  /** What it asks about, within a sentence. */
+  /** Narrowest scope that satisfies the check. */
+  scope: "all" | "contract" | "token";
+  /** True if the API names the two wallets delegate and vault, false if to and from. */
+  hasDelegateNames: boolean;
+  /** Names the subject of the check within a sentence. */
   describe: (contract: string, tokenId: string) => string;
 };
 
-const wholeWallet = (isByDelegate: boolean): Check => ({
+const createWalletCheck = (hasDelegateNames: boolean): CheckType => ({
   type: "all",
   label: "Whole wallet",
   needs: [],
-  breadth: "all",
-  isByDelegate,
+  scope: "all",
+  hasDelegateNames,
   describe: () => "the whole wallet",
 });
 
-const contract = (isByDelegate: boolean): Check => ({
+const createContractCheck = (hasDelegateNames: boolean): CheckType => ({
   type: "contract",
   label: "Contract",
   needs: ["contract"],
-  breadth: "contract",
-  isByDelegate,
+  scope: "contract",
+  hasDelegateNames,
   describe: (contract) => `the contract ${contract}`,
 });
 
-const token = (type: string, label: string): Check => ({
+const createTokenCheck = (type: string, label: string): CheckType => ({
   type,
   label,
   needs: ["contract", "tokenId"],
-  breadth: "token",
-  isByDelegate: true,
+  scope: "token",
+  hasDelegateNames: true,
   describe: (contract, tokenId) => `token ${tokenId} of ${contract}`,
 });
 
-export const CHECKS: Record<RegistryName, readonly [Check, ...Check[]]> = {
+export const CHECK_TYPES: Record<RegistryName, readonly [CheckType, ...CheckType[]]> = {
   v2: [
-    wholeWallet(false),
-    contract(false),
-    token("erc721", "ERC-721 token"),
-    token("erc1155", "ERC-1155 amount"),
+    createWalletCheck(false),
+    createContractCheck(false),
+    createTokenCheck("erc721", "ERC-721 token"),
+    createTokenCheck("erc1155", "ERC-1155 amount"),
     {
-      ...contract(true),
+      ...createContractCheck(true),
       type: "erc20",
       label: "ERC-20 amount",
-      breadth: "token",
+      scope: "token",
       describe: (contract) => `token ${contract}`,
     },
   ],
-  v1: [wholeWallet(true), contract(true), token("token", "Token")],
+  v1: [createWalletCheck(true), createContractCheck(true), createTokenCheck("token", "Token")],
 };
 
-/** The check of this name, or the first: registries do not have the same. */
-export const checkOf = (registry: RegistryName, type: string | null): Check =>
-  CHECKS[registry].find((check) => check.type === type) ?? CHECKS[registry][0];
+/** Finds a check by its type. Falls back to the first one, because the registries have different checks. */
+export const findCheckType = (registry: RegistryName, type: string | null): CheckType =>
+  CHECK_TYPES[registry].find((check) => check.type === type) ?? CHECK_TYPES[registry][0];
 
-export const takes = ({ needs }: Check, parameter: "contract" | "tokenId"): boolean => needs.includes(parameter);
-
-/** Whether the answer is an amount. */
-export const isBalance = ({ type }: Check): boolean => type === "erc20" || type === "erc1155";
+export const isAmountCheck = ({ type }: CheckType): boolean => type === "erc20" || type === "erc1155";

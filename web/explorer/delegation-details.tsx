@@ -1,11 +1,13 @@
 import { Address, CopyButton } from "../shared/address.tsx";
-import { Ago, utc } from "../shared/time.tsx";
-import type { Delegation, Network, Place } from "./json.ts";
-import { explorerLinks } from "./use-networks.ts";
-import { amountLabel, rightsLabel, scopeLabel, tokenLabel } from "./words.ts";
+import { Avatar } from "../shared/avatar.tsx";
+import { formatUtc, TimeAgo } from "../shared/time.tsx";
+import type { BlockJson, DelegationJson, NetworkJson, TransactionJson } from "./json.ts";
+import { amountLabel, rightsLabel, scopeLabel, tokenLabel } from "./labels.ts";
+import { buildUrl, type WalletViewName } from "./location.ts";
+import { buildExplorerUrls } from "./use-networks.ts";
 
-/** What a delegation covers: its scope, contract, token, amount and rights. One that was revoked has no amount. */
-export const Scope = ({ delegation, network }: { delegation: Delegation; network: Network }) => {
+/** Scope of a delegation: type, contract, token, amount and rights. A revoked one has no amount. */
+export const Scope = ({ delegation, network }: { delegation: DelegationJson; network: NetworkJson }) => {
   const { contract, tokenId, rights, rightsText } = delegation;
   const amount = delegation.amount === "0" ? null : delegation.amount;
   return (
@@ -19,7 +21,7 @@ export const Scope = ({ delegation, network }: { delegation: Delegation; network
       )}
       {tokenId !== null && (
         <span class="token">
-          <span class="unseen">Token {tokenId}</span>
+          <span class="visually-hidden">Token {tokenId}</span>
           <span aria-hidden="true" title={tokenId}>
             {tokenLabel(tokenId)}
           </span>
@@ -29,7 +31,7 @@ export const Scope = ({ delegation, network }: { delegation: Delegation; network
       {contract !== null && (
         <span class="contract">
           {(tokenId !== null || amount !== null) && <span class="quiet">of</span>}
-          <Address value={contract} href={explorerLinks(network).address(contract)} what="contract" />
+          <Address value={contract} href={buildExplorerUrls(network).address(contract)} what="contract" />
         </span>
       )}
       <span class="rights" title={rights ?? undefined}>
@@ -40,24 +42,58 @@ export const Scope = ({ delegation, network }: { delegation: Delegation; network
   );
 };
 
-/** When something happened, and where to see it. */
-export const When = ({ place, network }: { place: Place; network: Network }) => {
-  const { blockNumber, blockTimestamp, transactionHash } = place;
-  const href = explorerLinks(network).transaction(transactionHash);
+/** Time of a transaction, with a link to it in the block explorer. */
+export const TransactionTime = ({ transaction, network }: { transaction: TransactionJson; network: NetworkJson }) => {
+  const { blockNumber, blockTimestamp, transactionHash } = transaction;
+  const href = buildExplorerUrls(network).transaction(transactionHash);
   const title = `Block ${blockNumber.toLocaleString("en")}, transaction ${transactionHash}`;
   return (
     <div class="when">
-      <Ago timestamp={blockTimestamp} />
+      <TimeAgo timestamp={blockTimestamp} />
       {href ? (
         <a class="quiet" href={href} rel="noreferrer" title={title}>
-          {utc(blockTimestamp)}
-          <span class="unseen">, transaction in the block explorer</span>
+          {formatUtc(blockTimestamp)}
+          <span class="visually-hidden">, transaction in the block explorer</span>
         </a>
       ) : (
         <span class="quiet" title={title}>
-          {utc(blockTimestamp)}
+          {formatUtc(blockTimestamp)}
         </span>
       )}
     </div>
+  );
+};
+
+export const Registry = ({ name }: { name: string }) => (
+  <span class="registry" title={`In the ${name} registry`}>
+    {name}
+    <span class="visually-hidden"> registry</span>
+  </span>
+);
+
+/** The other wallet of a delegation, with a link to its view. */
+export const OtherWallet = ({
+  address,
+  network,
+  view,
+}: {
+  address: string;
+  network: NetworkJson;
+  view: WalletViewName;
+}) => (
+  <div class="party">
+    <Avatar address={address} />
+    <Address value={address} href={buildUrl({ wallet: address, chainId: network.chainId, view })} what="wallet" />
+  </div>
+);
+
+/** The block that an answer is true at. */
+export const AsOfBlock = ({ block, network }: { block: BlockJson; network: NetworkJson }) => {
+  const href = buildExplorerUrls(network).block(block.number);
+  const number = `block ${block.number.toLocaleString("en")}`;
+  return (
+    <p class="freshness">
+      As of {href ? <a href={href}>{number}</a> : number}, <TimeAgo timestamp={block.timestamp} />
+    </p>
   );
 };

@@ -1,12 +1,12 @@
-// What the service answers to this page. docs/explorer-api.md has it in words.
+// Responses of the explorer's API: docs/explorer-api.md.
 
-/** What an answer is true at. */
-export type Block = { number: number; timestamp: number; finalized: number };
+/** Block that an answer is true at. */
+export type BlockJson = { number: number; timestamp: number; finalized: number };
 
-/** Where on the chain something happened. */
-export type Place = { blockNumber: number; blockTimestamp: number; transactionHash: string };
+/** Transaction of a change, with its block. */
+export type TransactionJson = { blockNumber: number; blockTimestamp: number; transactionHash: string };
 
-export type Delegation = {
+export type DelegationJson = {
   registry: "v1" | "v2";
   type: "ALL" | "CONTRACT" | "TOKEN";
   tokenStandard: "ERC721" | "ERC20" | "ERC1155" | null;
@@ -19,29 +19,34 @@ export type Delegation = {
   amount: string | null;
 };
 
-export type ActiveDelegation = Delegation & { since: Place };
+export type ActiveDelegationJson = DelegationJson & { since: TransactionJson };
 
-export type Change = Delegation &
-  Place & {
+export type ChangeJson = DelegationJson &
+  TransactionJson & {
     id: string;
     kind: "made" | "changed" | "revoked";
     direction: "in" | "out";
     event: string;
   };
 
-export type DelegationPage = { wallet: string; block: Block; delegations: ActiveDelegation[]; next: string | null };
-
-export type HistoryPage = { wallet: string; block: Block; changes: Change[]; next: string | null };
-
-export type Explanation = {
-  block: Block;
-  answer: boolean | string;
-  grants: (ActiveDelegation & { gives: string | null })[];
+export type DelegationPageJson = {
+  wallet: string;
+  block: BlockJson;
+  delegations: ActiveDelegationJson[];
+  next: string | null;
 };
 
-type BlockPoint = { number: number; timestamp: number };
+export type ChangePageJson = { wallet: string; block: BlockJson; changes: ChangeJson[]; next: string | null };
 
-export type Network = {
+export type ExplanationJson = {
+  block: BlockJson;
+  answer: boolean | string;
+  grants: (ActiveDelegationJson & { gives: string | null })[];
+};
+
+type BlockPointJson = { number: number; timestamp: number };
+
+export type NetworkJson = {
   chainId: number;
   name: string;
   testnet: boolean;
@@ -49,9 +54,9 @@ export type Network = {
   registries: { v1: string | null; v2: string | null };
   state: "fresh" | "behind" | "indexing" | "not-indexed" | "unreachable";
   reason: string | null;
-  indexedBlock: BlockPoint | null;
-  newestBlock: BlockPoint | null;
+  indexedBlock: BlockPointJson | null;
+  newestBlock: BlockPointJson | null;
   progress: { startBlock: number; reachedBlock: number; newestBlock: number; share: number } | null;
 };
 
-export type Networks = { maxLagSeconds: number; networks: Network[] };
+export type NetworksJson = { maxLagSeconds: number; networks: NetworkJson[] };

@@ -1,12 +1,14 @@
 import { useEffect, useState } from "preact/hooks";
 
-// The address of the page holds all that is shown: it can be shared, and back and forward work.
+// The page's URL holds its whole state: any view can be shared, and back and forward work.
 
-export type View = "in" | "out" | "history" | "check";
+export type WalletViewName = "in" | "out" | "history";
 
-const VIEWS: readonly View[] = ["in", "out", "history", "check"];
+type ViewName = WalletViewName | "check";
 
-/** The parameters of the address, as they are now. */
+const VIEW_NAMES: readonly ViewName[] = ["in", "out", "history", "check"];
+
+/** The page's current query parameters. */
 export const useQuery = (): URLSearchParams => {
   const [search, setSearch] = useState(location.search);
   useEffect(() => {
@@ -21,27 +23,30 @@ export const useQuery = (): URLSearchParams => {
   return new URLSearchParams(search);
 };
 
-export const viewOf = (query: URLSearchParams): View => VIEWS.find((view) => view === query.get("view")) ?? "in";
+export const readViewName = (query: URLSearchParams): ViewName =>
+  VIEW_NAMES.find((name) => name === query.get("view")) ?? "in";
 
-/** The address of a view. What is empty is left out. */
-export const addressOf = (values: Record<string, string | number | null | undefined>): string => {
-  const given = Object.entries(values).filter(([, value]) => value !== null && value !== undefined && value !== "");
-  const query = new URLSearchParams(given.map(([name, value]) => [name, String(value)]));
-  return given.length === 0 ? "/" : `/?${query}`;
+/** Builds the URL of a view, without parameters that are empty. */
+export const buildUrl = (parameters: Record<string, string | number | null | undefined>): string => {
+  const query = new URLSearchParams();
+  for (const [name, value] of Object.entries(parameters)) {
+    if (value !== null && value !== undefined && value !== "") query.append(name, String(value));
+  }
+  return `${query}` === "" ? "/" : `/?${query}`;
 };
 
-/** Goes to an address of this page, without loading it again. */
-export const go = (address: string): void => {
-  history.pushState(null, "", address);
+/** Goes to a URL of this page without reloading it. */
+export const navigate = (url: string): void => {
+  history.pushState(null, "", url);
   dispatchEvent(new PopStateEvent("popstate"));
 };
 
-/** Links to this page do not load it again, wherever they stand. */
+/** Handles clicks on links to this page without reloading it. */
 const followLink = (event: MouseEvent): void => {
   const { target, button, metaKey, ctrlKey, shiftKey, altKey, defaultPrevented } = event;
   const link = target instanceof Element ? target.closest("a") : null;
   if (!link || defaultPrevented || button !== 0 || metaKey || ctrlKey || shiftKey || altKey) return;
   if (link.origin !== location.origin || link.pathname !== location.pathname || link.hash || link.target) return;
   event.preventDefault();
-  go(link.href);
+  navigate(link.href);
 };

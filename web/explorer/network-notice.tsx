@@ -1,45 +1,47 @@
 import { Notice } from "../shared/notice.tsx";
-import type { Network } from "./json.ts";
+import type { NetworkJson } from "./json.ts";
 import { isIndexed } from "./use-networks.ts";
 
-/** Why nothing is known of a network, where that can be told without asking. */
-export const networkTrouble = (network: Network | null): "unknown" | "not-indexed" | "indexing" | null => {
-  if (network === null) return "unknown";
-  return network.state === "not-indexed" || network.state === "indexing" ? network.state : null;
+/** False if the service cannot answer for a network, known without a request. */
+export const isAnswerable = (network: NetworkJson | null): network is NetworkJson =>
+  network !== null && network.state !== "not-indexed" && network.state !== "indexing";
+
+type NetworkNoticeProps = {
+  network: NetworkJson | null;
+  networks: readonly NetworkJson[];
+  urlOn: (chainId: number) => string;
 };
 
-type Props = { network: Network | null; networks: readonly Network[]; hrefOn: (chainId: number) => string };
-
-/** Says it, and where else one could look. */
-export const NetworkNotice = ({ network, networks, hrefOn }: Props) => {
-  const indexed = networks.filter(isIndexed);
+/** Explains why there are no answers for a network, and links to the same view on others. */
+export const NetworkNotice = ({ network, networks, urlOn }: NetworkNoticeProps) => {
   if (network?.state === "indexing" && network.progress) {
     const { share, reachedBlock, newestBlock } = network.progress;
     return (
       <Notice title={`${network.name} is still being indexed`} tone="poor">
         <p>
-          Block {reachedBlock.toLocaleString("en")} of {newestBlock.toLocaleString("en")} is reached. Until then nothing
-          is said of it: an answer could be wrong.
+          Block {reachedBlock.toLocaleString("en")} of {newestBlock.toLocaleString("en")} is indexed. There are no
+          answers before the last one: they could be wrong.
         </p>
         <progress value={share} max={1} aria-label={`${network.name}, indexed`} />
-        <p class="progress-label">{Math.floor(share * 100)} %, this page goes on by itself</p>
+        <p class="progress-label">{Math.floor(share * 100)} %. This page continues automatically.</p>
       </Notice>
     );
   }
+  const indexed = networks.filter(isIndexed);
   return (
     <Notice title={network ? `${network.name} is not indexed here` : "There is no registry on this network"}>
       <p>
         {network
-          ? "Its registry is known, but this service does not follow it. That says nothing about the wallet."
-          : "No network with this chain id is known to have one."}
+          ? "This network has a registry, but this service does not index it. That says nothing about the wallet."
+          : "No known registry is on a network with this chain id."}
       </p>
       {indexed.length > 0 && (
         <p>
           Indexed here:{" "}
-          {indexed.map(({ chainId, name }, place) => (
+          {indexed.map(({ chainId, name }, index) => (
             <>
-              {place > 0 && ", "}
-              <a key={chainId} href={hrefOn(chainId)}>
+              {index > 0 && ", "}
+              <a key={chainId} href={urlOn(chainId)}>
                 {name}
               </a>
             </>

@@ -1,20 +1,20 @@
 import { useEffect, useState } from "preact/hooks";
-import type { Network } from "./json.ts";
-import { addressOf, go } from "./location.ts";
+import type { NetworkJson } from "./json.ts";
+import { buildUrl, navigate } from "./location.ts";
 import { isIndexed } from "./use-networks.ts";
 
 export const isAddress = (text: string): boolean => /^0x[0-9a-f]{40}$/i.test(text);
 
 type NetworkSelectProps = {
   id: string;
-  networks: readonly Network[] | null;
+  networks: readonly NetworkJson[] | null;
   value: number | undefined;
   onChange: (chainId: number) => void;
 };
 
-/** Those that are indexed here come first. The others can be chosen too, and are told to be not. */
+/** A select of all networks: the indexed ones first, the others in a group of their own. */
 export const NetworkSelect = ({ id, networks, value, onChange }: NetworkSelectProps) => {
-  const option = ({ chainId, name }: Network) => (
+  const renderOption = ({ chainId, name }: NetworkJson) => (
     <option key={chainId} value={chainId} selected={chainId === value}>
       {name}
     </option>
@@ -27,20 +27,19 @@ export const NetworkSelect = ({ id, networks, value, onChange }: NetworkSelectPr
       disabled={!networks}
       onChange={(event) => onChange(Number(event.currentTarget.value))}
     >
-      {networks?.filter(isIndexed).map(option)}
-      {others.length > 0 && <optgroup label="Not indexed here">{others.map(option)}</optgroup>}
+      {networks?.filter(isIndexed).map(renderOption)}
+      {others.length > 0 && <optgroup label="Not indexed here">{others.map(renderOption)}</optgroup>}
     </select>
   );
 };
 
 type SearchFormProps = {
-  networks: readonly Network[] | null;
-  network: Network | null;
+  networks: readonly NetworkJson[] | null;
+  network: NetworkJson | null;
   wallet: string;
   view: string;
 };
 
-/** Which wallet, on which network. */
 export const SearchForm = ({ networks, network, wallet, view }: SearchFormProps) => {
   const [text, setText] = useState(wallet);
   const [error, setError] = useState("");
@@ -49,14 +48,15 @@ export const SearchForm = ({ networks, network, wallet, view }: SearchFormProps)
     setError("");
   }, [wallet]);
 
-  const submit = (chainId: number | undefined) => {
-    const given = text.trim();
-    if (!isAddress(given)) {
-      setError(complaint(given));
+  /** @returns false if the address is not valid */
+  const submit = (chainId: number | undefined): boolean => {
+    const address = text.trim();
+    if (!isAddress(address)) {
+      setError(describeBadAddress(address));
       return false;
     }
     setError("");
-    go(addressOf({ wallet: given, chainId, view }));
+    navigate(buildUrl({ wallet: address, chainId, view }));
     return true;
   };
   return (
@@ -97,8 +97,8 @@ export const SearchForm = ({ networks, network, wallet, view }: SearchFormProps)
             networks={networks}
             value={network?.chainId}
             onChange={(chainId) => {
-              // With a wallet at hand, choosing is asking.
-              if (text.trim() === "" || !submit(chainId)) go(addressOf({ chainId, wallet, view: wallet && view }));
+              // With a wallet entered, choosing a network looks it up.
+              if (text.trim() === "" || !submit(chainId)) navigate(buildUrl({ chainId, wallet, view: wallet && view }));
             }}
           />
         </div>
@@ -110,9 +110,8 @@ export const SearchForm = ({ networks, network, wallet, view }: SearchFormProps)
   );
 };
 
-export const complaint = (text: string): string => {
+export const describeBadAddress = (text: string): string => {
   if (text === "") return "Paste the address of a wallet.";
-  if (/\.\w+$/.test(text))
-    return "Names cannot be looked up here. Paste the address that it stands for: 0x and 40 hex digits.";
+  if (/\.\w+$/.test(text)) return "Names cannot be looked up here. Paste the address instead: 0x and 40 hex digits.";
   return "An address is 0x and 40 hex digits.";
 };

@@ -1,39 +1,39 @@
 import { useEffect } from "preact/hooks";
-import { useAnswer } from "../shared/use-answer.ts";
-import type { Network, Networks } from "./json.ts";
+import { useJson } from "../shared/use-json.ts";
+import type { NetworkJson, NetworksJson } from "./json.ts";
 
-/** How often to look. Asking for networks is not limited, and asks no database. */
-const WATCH_MS = 15_000;
-const WATCH_CLOSELY_MS = 3_000;
+// Requests for the networks are not rate limited and run no query.
+const REFRESH_MS = 15_000;
+const REFRESH_WHILE_INDEXING_MS = 3_000;
 
-/** Every network, and how it is doing: watched closely while one that matters is being indexed. */
+/** All networks with their state, and the chosen one. */
 export const useNetworks = (chainId: number | null) => {
-  const { answer, again, refresh } = useAnswer<Networks>("/explorer/networks");
-  const networks = answer?.kind === "answered" ? answer.value.networks : null;
+  const { result, retry, refresh } = useJson<NetworksJson>("/explorer/networks");
+  const networks = result?.kind === "ok" ? result.value.networks : null;
   const network = networks && chooseNetwork(networks, chainId);
   const isIndexing = network?.state === "indexing" || network?.state === "unreachable";
   useEffect(() => {
-    const look = () => {
+    const refreshIfVisible = () => {
       if (!document.hidden) refresh();
     };
-    const timer = setInterval(look, isIndexing ? WATCH_CLOSELY_MS : WATCH_MS);
+    const timer = setInterval(refreshIfVisible, isIndexing ? REFRESH_WHILE_INDEXING_MS : REFRESH_MS);
     return () => clearInterval(timer);
   }, [isIndexing, refresh]);
-  return { answer, again, networks, network };
+  return { result, retry, networks, network };
 };
 
-/** Where none is named: Ethereum if it is indexed here, or the first that is. */
-const chooseNetwork = (networks: readonly Network[], chainId: number | null): Network | null => {
+/** Without a chain id, chooses Ethereum if it is indexed, otherwise the first indexed network. */
+const chooseNetwork = (networks: readonly NetworkJson[], chainId: number | null): NetworkJson | null => {
   if (chainId !== null) return networks.find((network) => network.chainId === chainId) ?? null;
   const indexed = networks.filter(isIndexed);
   return indexed.find(({ chainId }) => chainId === 1) ?? indexed[0] ?? networks[0] ?? null;
 };
 
-export const isIndexed = ({ state }: Network): boolean => state !== "not-indexed";
+export const isIndexed = ({ state }: NetworkJson): boolean => state !== "not-indexed";
 
-/** The pages of a network's block explorer, where one is known. */
-export const explorerLinks = ({ blockExplorer }: Network) => {
-  const to = (kind: string) => (value: string | number) =>
+/** Builds URLs of the network's block explorer; undefined if none is known. */
+export const buildExplorerUrls = ({ blockExplorer }: NetworkJson) => {
+  const build = (kind: string) => (value: string | number) =>
     blockExplorer === null ? undefined : `${blockExplorer}/${kind}/${value}`;
-  return { address: to("address"), transaction: to("tx"), block: to("block") };
+  return { address: build("address"), transaction: build("tx"), block: build("block") };
 };

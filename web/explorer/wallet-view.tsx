@@ -1,33 +1,28 @@
-import type { ComponentChildren } from "preact";
-import { useEffect, useRef } from "preact/hooks";
 import { Address } from "../shared/address.tsx";
-import type { Failure } from "../shared/ask.ts";
 import { Avatar } from "../shared/avatar.tsx";
-import { FailureNotice, Notice } from "../shared/notice.tsx";
-import { Ago } from "../shared/time.tsx";
-import { useLongList } from "../shared/use-long-list.ts";
-import { Scope, When } from "./delegation-details.tsx";
+import { Notice } from "../shared/notice.tsx";
+import { usePagedList } from "../shared/use-paged-list.ts";
+import { OtherWallet, Registry, Scope, TransactionTime } from "./delegation-details.tsx";
 import { HistoryList } from "./history-list.tsx";
-import type { ActiveDelegation, Block, DelegationPage, HistoryPage, Network } from "./json.ts";
-import { addressOf } from "./location.ts";
-import { explorerLinks } from "./use-networks.ts";
-import { countLabel } from "./words.ts";
+import type { ActiveDelegationJson, ChangePageJson, DelegationPageJson, NetworkJson } from "./json.ts";
+import { countLabel } from "./labels.ts";
+import { buildUrl, type WalletViewName } from "./location.ts";
+import { PagedList } from "./paged-list.tsx";
+import { buildExplorerUrls } from "./use-networks.ts";
 
-/** As many as the service gives at a time: one question for a screen or several. */
 const PAGE_LENGTH = 50;
 
-export type WalletViewName = "in" | "out" | "history";
-
-type Props = { wallet: string; network: Network; view: WalletViewName };
+type Direction = "in" | "out";
+type WalletViewProps = { wallet: string; network: NetworkJson; view: WalletViewName };
 
 const VIEWS: Record<WalletViewName, { label: string; about: string }> = {
-  in: { label: "Incoming", about: "This wallet may act for these." },
-  out: { label: "Outgoing", about: "These may act for this wallet." },
+  in: { label: "Incoming", about: "This wallet may act for these wallets." },
+  out: { label: "Outgoing", about: "These wallets may act for this wallet." },
   history: { label: "History", about: "Every delegation from or to this wallet that was made, changed or revoked." },
 };
 
 /** A wallet's delegations, or its history. */
-export const WalletView = ({ wallet, network, view }: Props) => (
+export const WalletView = ({ wallet, network, view }: WalletViewProps) => (
   <section class="wallet" aria-labelledby="wallet-title">
     <WalletHeader wallet={wallet} network={network} view={view} />
     {view === "history" ? (
@@ -38,22 +33,22 @@ export const WalletView = ({ wallet, network, view }: Props) => (
   </section>
 );
 
-const WalletHeader = ({ wallet, network, view }: Props) => {
-  const outside = explorerLinks(network).address(wallet);
+const WalletHeader = ({ wallet, network, view }: WalletViewProps) => {
+  const explorerUrl = buildExplorerUrls(network).address(wallet);
   return (
     <header class="wallet-header">
       <Avatar address={wallet} size={52} />
       <div>
         <h2 id="wallet-title">
-          <Address value={wallet} what="wallet" whole />
+          <Address value={wallet} what="wallet" isWhole />
         </h2>
         <p class="wallet-network">
           on {network.name}
-          {outside && (
+          {explorerUrl && (
             <>
               {" · "}
-              <a href={outside} rel="noreferrer">
-                see it in the block explorer
+              <a href={explorerUrl} rel="noreferrer">
+                view in the block explorer
               </a>
             </>
           )}
@@ -64,7 +59,7 @@ const WalletHeader = ({ wallet, network, view }: Props) => {
           {(["in", "out", "history"] as const).map((name) => (
             <li key={name}>
               <a
-                href={addressOf({ wallet, chainId: network.chainId, view: name })}
+                href={buildUrl({ wallet, chainId: network.chainId, view: name })}
                 aria-current={name === view ? "page" : undefined}
               >
                 {VIEWS[name].label}
@@ -77,166 +72,80 @@ const WalletHeader = ({ wallet, network, view }: Props) => {
   );
 };
 
-const Delegations = ({ wallet, network, direction }: { wallet: string; network: Network; direction: "in" | "out" }) => {
+type DelegationsProps = { wallet: string; network: NetworkJson; direction: Direction };
+
+const Delegations = ({ wallet, network, direction }: DelegationsProps) => {
   const path = `/explorer/delegations/${wallet}?chainId=${network.chainId}&direction=${direction}&limit=${PAGE_LENGTH}`;
-  const list = useLongList<DelegationPage>(path);
+  const list = usePagedList<DelegationPageJson>(path);
   const delegations = list.pages.flatMap((page) => page.delegations);
   return (
-    <LongList
+    <PagedList
       {...list}
       about={VIEWS[direction].about}
       count={delegations.length}
-      said={countLabel(delegations.length, "delegation", "delegations")}
+      countLabel={countLabel(delegations.length, "delegation", "delegations")}
       network={network}
       block={list.pages[0]?.block}
-      nothing={
-        <Notice title="No delegations">
-          <p>
-            {direction === "in"
-              ? `No wallet on ${network.name} lets this one act for it.`
-              : `This wallet lets no other one on ${network.name} act for it.`}{" "}
-            <a
-              href={addressOf({
-                wallet,
-                chainId: network.chainId,
-                view: direction === "in" ? "out" : "in",
-              })}
-            >
-              {direction === "in" ? "Look at outgoing ones" : "Look at incoming ones"}
-            </a>{" "}
-            or at its <a href={addressOf({ wallet, chainId: network.chainId, view: "history" })}>history</a>.
-          </p>
-        </Notice>
-      }
+      empty={<NoDelegations wallet={wallet} network={network} direction={direction} />}
     >
       <ul class="rows">
         {delegations.map((delegation) => (
           <li key={keyOf(delegation)} class="row">
-            <Party
+            <OtherWallet
               address={direction === "in" ? delegation.from : delegation.to}
               network={network}
               view={direction === "in" ? "out" : "in"}
             />
             <Scope delegation={delegation} network={network} />
-            <When place={delegation.since} network={network} />
+            <TransactionTime transaction={delegation.since} network={network} />
             <Registry name={delegation.registry} />
           </li>
         ))}
       </ul>
-    </LongList>
+    </PagedList>
   );
 };
 
-const keyOf = ({ registry, type, tokenStandard, from, to, contract, tokenId, rights }: ActiveDelegation) =>
+const keyOf = ({ registry, type, tokenStandard, from, to, contract, tokenId, rights }: ActiveDelegationJson) =>
   [registry, type, tokenStandard, from, to, contract, tokenId, rights].join();
 
-const History = ({ wallet, network }: { wallet: string; network: Network }) => {
+const NoDelegations = ({ wallet, network, direction }: DelegationsProps) => {
+  const urlOf = (view: WalletViewName) => buildUrl({ wallet, chainId: network.chainId, view });
+  return (
+    <Notice title="No delegations">
+      <p>
+        {direction === "in"
+          ? `No wallet on ${network.name} lets this one act for it.`
+          : `This wallet lets no other wallet on ${network.name} act for it.`}{" "}
+        See its{" "}
+        <a href={urlOf(direction === "in" ? "out" : "in")}>
+          {direction === "in" ? "outgoing delegations" : "incoming delegations"}
+        </a>{" "}
+        or its <a href={urlOf("history")}>history</a>.
+      </p>
+    </Notice>
+  );
+};
+
+const History = ({ wallet, network }: { wallet: string; network: NetworkJson }) => {
   const path = `/explorer/history/${wallet}?chainId=${network.chainId}&limit=${PAGE_LENGTH}`;
-  const list = useLongList<HistoryPage>(path);
+  const list = usePagedList<ChangePageJson>(path);
   const changes = list.pages.flatMap((page) => page.changes);
   return (
-    <LongList
+    <PagedList
       {...list}
       about={VIEWS.history.about}
       count={changes.length}
-      said={countLabel(changes.length, "change", "changes")}
+      countLabel={countLabel(changes.length, "change", "changes")}
       network={network}
       block={list.pages[0]?.block}
-      nothing={
+      empty={
         <Notice title="No history">
           <p>No delegation from or to this wallet was ever made on {network.name}.</p>
         </Notice>
       }
     >
       <HistoryList changes={changes} network={network} />
-    </LongList>
+    </PagedList>
   );
 };
-
-/** Which of the two it is in. */
-export const Registry = ({ name }: { name: string }) => (
-  <span class="registry" title={`In the ${name} registry`}>
-    {name}
-    <span class="unseen"> registry</span>
-  </span>
-);
-
-/** The wallet at the other end: it leads to its own view. */
-export const Party = ({ address, network, view }: { address: string; network: Network; view: WalletViewName }) => (
-  <div class="party">
-    <Avatar address={address} />
-    <Address value={address} href={addressOf({ wallet: address, chainId: network.chainId, view })} what="wallet" />
-  </div>
-);
-
-type LongListProps = {
-  about: string;
-  count: number;
-  /** How many there are, in words. */
-  said: string;
-  network: Network;
-  block: Block | undefined;
-  next: string | null;
-  more: () => void;
-  failure: Failure | null;
-  isLoading: boolean;
-  nothing: ComponentChildren;
-  children: ComponentChildren;
-};
-
-/** A list with what belongs to one: what it is true at, more of it on the way down, and what went wrong. */
-const LongList = (props: LongListProps) => {
-  const { about, count, said, network, block, next, more, failure, isLoading, nothing, children } = props;
-  const end = useRef<HTMLDivElement>(null);
-  const canLoad = next !== null && !isLoading && failure === null;
-  useEffect(() => {
-    const { current } = end;
-    if (!current || !canLoad) return;
-    // Before the end is in sight.
-    const observer = new IntersectionObserver(([entry]) => entry?.isIntersecting && more(), { rootMargin: "400px" });
-    observer.observe(current);
-    return () => observer.disconnect();
-  }, [canLoad, more]);
-  const outcome = failure ? "" : isLoading ? "Loading" : `${said}${next === null ? "" : ", and there are more"}`;
-  return (
-    <>
-      <div class="list-head">
-        <p>{about}</p>
-        {block && <Freshness block={block} network={network} />}
-      </div>
-      <p class="unseen" role="status">
-        {outcome}
-      </p>
-      {count > 0 ? children : !isLoading && !failure && nothing}
-      {isLoading && <Skeleton rows={count > 0 ? 1 : 4} />}
-      {failure && <FailureNotice failure={failure} again={more} />}
-      <div ref={end} class="list-end">
-        {canLoad && (
-          <button type="button" class="button" onClick={more}>
-            Load more
-          </button>
-        )}
-        {count > 0 && next === null && !isLoading && !failure && <p class="quiet">{said}</p>}
-      </div>
-    </>
-  );
-};
-
-/** The block that an answer is true at. */
-export const Freshness = ({ block, network }: { block: Block; network: Network }) => {
-  const href = explorerLinks(network).block(block.number);
-  const number = `block ${block.number.toLocaleString("en")}`;
-  return (
-    <p class="freshness">
-      As of {href ? <a href={href}>{number}</a> : number}, <Ago timestamp={block.timestamp} />
-    </p>
-  );
-};
-
-const Skeleton = ({ rows }: { rows: number }) => (
-  <div class="rows" aria-hidden="true">
-    {Array.from({ length: rows }, (_, place) => (
-      <div key={place} class="row skeleton" />
-    ))}
-  </div>
-);

@@ -1,11 +1,11 @@
 import { useCallback, useMemo, useState } from "preact/hooks";
 import { BarChart, type Colors, SERIES } from "./chart.tsx";
-import type { Activity, DelegationType, InsightsData } from "./data.ts";
-import { allWeeks, drawTimeline, periodName, RECENT_DAYS, recentDays, type Timeline } from "./periods.ts";
+import { formatCount, formatDay, formatShortCount } from "./format.ts";
+import type { ActivityJson, DelegationTypeJson, InsightsJson } from "./json.ts";
+import { buildTimeline, listAllWeeks, listRecentDays, namePeriod, RECENT_DAYS, type Timeline } from "./periods.ts";
 import { TableFrame } from "./table-frame.tsx";
-import { count, day, shortCount } from "./words.ts";
 
-const TYPE_NAMES: Record<DelegationType, string> = {
+const TYPE_NAMES: Record<DelegationTypeJson, string> = {
   ALL: "Whole wallet",
   CONTRACT: "Contract",
   TOKEN: "Token (v1)",
@@ -20,38 +20,38 @@ const GROUPS = { network: "By network", type: "By type" } as const;
 type Span = keyof typeof SPANS;
 type Group = keyof typeof GROUPS;
 
-/** What was delegated and revoked over time: up what was made, down what was revoked. */
-export const ActivitySection = ({ data }: { data: InsightsData }) => {
+/** Delegations over time: bars go up for those made, down for those revoked. */
+export const ActivitySection = ({ data }: { data: InsightsJson }) => {
   const [span, setSpan] = useState<Span>("days");
   const [group, setGroup] = useState<Group>("network");
   const timeline = useMemo(() => {
     const names = new Map(data.networks.map(({ chainId, name }) => [chainId, name]));
-    const nameOf = ({ chainId, type }: Activity) =>
+    const getGroup = ({ chainId, type }: ActivityJson) =>
       group === "type" ? TYPE_NAMES[type] : (names.get(chainId) ?? `Chain ${chainId}`);
-    const periods = span === "days" ? recentDays() : allWeeks(data.weeks);
-    return drawTimeline(data[span], periods, nameOf);
+    const periods = span === "days" ? listRecentDays() : listAllWeeks(data.weeks);
+    return buildTimeline(data[span], periods, getGroup);
   }, [data, span, group]);
-  const draw = useCallback((colors: Colors, font: string) => configure(timeline, colors, font), [timeline]);
-  const period = periodName(timeline.days);
-  const [made, revoked] = [sum(timeline, "made"), sum(timeline, "revoked")];
+  const configure = useCallback((colors: Colors, font: string) => buildChartConfig(timeline, colors, font), [timeline]);
+  const period = namePeriod(timeline.days);
+  const [made, revoked] = [sumSeries(timeline, "made"), sumSeries(timeline, "revoked")];
 
   return (
     <section class="card panel" aria-labelledby="activity">
       <div class="panel-head">
         <h2 id="activity">Activity</h2>
         <div class="choices">
-          <Choice name="Time" values={SPANS} chosen={span} choose={setSpan} />
-          <Choice name="Grouping" values={GROUPS} chosen={group} choose={setGroup} />
+          <ToggleGroup name="Time" values={SPANS} selected={span} onSelect={setSpan} />
+          <ToggleGroup name="Grouping" values={GROUPS} selected={group} onSelect={setGroup} />
         </div>
       </div>
       {timeline.series.length === 0 ? (
-        <p class="quiet empty">Nothing happened in this time.</p>
+        <p class="quiet empty">No activity in this period.</p>
       ) : (
         <figure>
           <BarChart
-            label={`Delegations made and revoked per ${period}: ${count(made)} made and ${count(revoked)} revoked in all. The table below has the numbers.`}
+            label={`Delegations made and revoked per ${period}: ${formatCount(made)} made and ${formatCount(revoked)} revoked in total. The table below has the numbers.`}
             height={21}
-            draw={draw}
+            configure={configure}
           />
           <figcaption>
             <ul class="legend">
@@ -63,7 +63,7 @@ export const ActivitySection = ({ data }: { data: InsightsData }) => {
               ))}
             </ul>
             <p class="quiet">
-              {count(made)} made (upwards) and {count(revoked)} revoked (downwards), per {period} (UTC).
+              {formatCount(made)} made (upwards) and {formatCount(revoked)} revoked (downwards), per {period} (UTC).
             </p>
           </figcaption>
           <TimelineTable timeline={timeline} period={period} />
@@ -73,38 +73,38 @@ export const ActivitySection = ({ data }: { data: InsightsData }) => {
   );
 };
 
-const sum = ({ series }: Timeline, what: "made" | "revoked"): number =>
-  series.reduce((total, one) => total + one[what].reduce((a, b) => a + b, 0), 0);
+const sumSeries = ({ series }: Timeline, kind: "made" | "revoked"): number =>
+  series.reduce((total, counts) => total + counts[kind].reduce((a, b) => a + b, 0), 0);
 
-type ChoiceProps<Value extends string> = {
+type ToggleGroupProps<Value extends string> = {
   name: string;
   values: Record<Value, string>;
-  chosen: Value;
-  choose: (value: Value) => void;
+  selected: Value;
+  onSelect: (value: Value) => void;
 };
 
-const Choice = <Value extends string>({ name, values, chosen, choose }: ChoiceProps<Value>) => (
+const ToggleGroup = <Value extends string>({ name, values, selected, onSelect }: ToggleGroupProps<Value>) => (
   <fieldset class="choice" aria-label={name}>
     {Object.entries<string>(values).map(([value, label]) => (
-      <button key={value} type="button" aria-pressed={value === chosen} onClick={() => choose(value as Value)}>
+      <button key={value} type="button" aria-pressed={value === selected} onClick={() => onSelect(value as Value)}>
         {label}
       </button>
     ))}
   </fieldset>
 );
 
-/** The same as numbers: the periods in which anything happened, newest first. */
+/** The numbers of the chart: periods with activity, newest first. */
 const TimelineTable = ({ timeline: { starts, series }, period }: { timeline: Timeline; period: string }) => {
   const rows = starts
-    .map((start, place) => ({ start, place }))
-    .filter(({ place }) => series.some(({ made, revoked }) => (made[place] ?? 0) + (revoked[place] ?? 0) > 0))
+    .map((start, index) => ({ start, index }))
+    .filter(({ index }) => series.some(({ made, revoked }) => (made[index] ?? 0) + (revoked[index] ?? 0) > 0))
     .reverse();
   return (
     <details>
       <summary>Show as a table</summary>
       <TableFrame label={`Activity per ${period}`}>
         <table>
-          <caption class="unseen">Delegations made and revoked per {period}</caption>
+          <caption class="visually-hidden">Delegations made and revoked per {period}</caption>
           <thead>
             <tr>
               <th scope="col">{period === "day" ? "Day" : "From week"}</th>
@@ -116,12 +116,12 @@ const TimelineTable = ({ timeline: { starts, series }, period }: { timeline: Tim
             </tr>
           </thead>
           <tbody>
-            {rows.map(({ start, place }) => (
+            {rows.map(({ start, index }) => (
               <tr key={start}>
-                <th scope="row">{day(start)}</th>
+                <th scope="row">{formatDay(start)}</th>
                 {series.map(({ name, made, revoked }) => (
                   <td key={name} class="number">
-                    {told(made[place] ?? 0, revoked[place] ?? 0)}
+                    {formatCell(made[index] ?? 0, revoked[index] ?? 0)}
                   </td>
                 ))}
               </tr>
@@ -133,24 +133,24 @@ const TimelineTable = ({ timeline: { starts, series }, period }: { timeline: Tim
   );
 };
 
-const told = (made: number, revoked: number): string => {
+const formatCell = (made: number, revoked: number): string => {
   if (made === 0 && revoked === 0) return "–";
-  return revoked === 0 ? `${count(made)} made` : `${count(made)} made, ${count(revoked)} revoked`;
+  return revoked === 0 ? `${formatCount(made)} made` : `${formatCount(made)} made, ${formatCount(revoked)} revoked`;
 };
 
-const configure = ({ starts, series }: Timeline, colors: Colors, font: string) => {
-  const bars = (one: (typeof series)[number], index: number) => {
+const buildChartConfig = ({ starts, series }: Timeline, colors: Colors, font: string) => {
+  const buildBars = ({ name, made, revoked }: (typeof series)[number], index: number) => {
     const color = colors.series[index % SERIES] ?? colors.text;
     const shared = { stack: "all", backgroundColor: color, borderRadius: 2, maxBarThickness: 28, minBarLength: 0 };
     return [
-      { ...shared, label: one.name, data: one.made },
-      { ...shared, label: `${one.name}, revoked`, data: one.revoked.map((number) => -number) },
+      { ...shared, label: name, data: made },
+      { ...shared, label: `${name}, revoked`, data: revoked.map((count) => -count) },
     ];
   };
   const ticks = { color: colors.quiet, font: { family: font, size: 12 } };
   return {
     type: "bar" as const,
-    data: { labels: starts.map(day), datasets: series.flatMap(bars) },
+    data: { labels: starts.map(formatDay), datasets: series.flatMap(buildBars) },
     options: {
       animation: false as const,
       maintainAspectRatio: false,
@@ -166,7 +166,11 @@ const configure = ({ starts, series }: Timeline, colors: Colors, font: string) =
           stacked: true,
           grid: { color: ({ tick }: { tick?: { value: number } }) => (tick?.value === 0 ? colors.quiet : colors.line) },
           border: { display: false },
-          ticks: { ...ticks, precision: 0, callback: (value: string | number) => shortCount(Math.abs(Number(value))) },
+          ticks: {
+            ...ticks,
+            precision: 0,
+            callback: (value: string | number) => formatShortCount(Math.abs(Number(value))),
+          },
         },
       },
       plugins: {
@@ -174,7 +178,7 @@ const configure = ({ starts, series }: Timeline, colors: Colors, font: string) =
           filter: ({ parsed }: { parsed: { y: number | null } }) => parsed.y !== 0,
           callbacks: {
             label: ({ dataset, parsed }: { dataset: { label?: string }; parsed: { y: number | null } }) =>
-              ` ${dataset.label}: ${count(Math.abs(parsed.y ?? 0))}`,
+              ` ${dataset.label}: ${formatCount(Math.abs(parsed.y ?? 0))}`,
           },
         },
       },

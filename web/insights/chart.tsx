@@ -13,9 +13,10 @@ Chart.register(BarController, BarElement, CategoryScale, LinearScale, Tooltip);
 
 export type Colors = { text: string; quiet: string; line: string; raised: string; series: string[] };
 
+/** Number of series colours in insights.css. */
 export const SERIES = 6;
 
-/** What the style says, worked out: a canvas knows no variables, and a variable not whether it is dark. */
+/** Resolves the colours of the style sheet. A canvas cannot use CSS variables, and they depend on the theme. */
 const readColors = (element: HTMLElement): Colors => {
   const probe = document.createElement("span");
   element.append(probe);
@@ -34,42 +35,42 @@ const readColors = (element: HTMLElement): Colors => {
   return colors;
 };
 
-/** Goes up whenever the theme changes. */
-const useTheme = (): number => {
-  const [times, setTimes] = useState(0);
+/** A number that increases when the theme changes. */
+const useThemeVersion = (): number => {
+  const [version, setVersion] = useState(0);
   useEffect(() => {
-    const change = () => setTimes((times) => times + 1);
+    const increase = () => setVersion((version) => version + 1);
     const prefersDark = matchMedia("(prefers-color-scheme: dark)");
-    prefersDark.addEventListener("change", change);
-    const observer = new MutationObserver(change);
+    prefersDark.addEventListener("change", increase);
+    const observer = new MutationObserver(increase);
     observer.observe(document.documentElement, { attributeFilter: ["data-theme"] });
     return () => {
-      prefersDark.removeEventListener("change", change);
+      prefersDark.removeEventListener("change", increase);
       observer.disconnect();
     };
   }, []);
-  return times;
+  return version;
 };
 
 type BarChartProps = {
-  /** What it shows, for those who do not see it. */
+  /** Describes the chart for screen readers. */
   label: string;
   /** In rem. */
   height: number;
-  draw: (colors: Colors, font: string) => ChartConfiguration<"bar">;
+  configure: (colors: Colors, font: string) => ChartConfiguration<"bar">;
 };
 
-/** A chart of bars, drawn anew when what it draws changes, or the theme does. */
-export const BarChart = ({ label, height, draw }: BarChartProps) => {
+/** A bar chart, redrawn when its configuration or the theme changes. */
+export const BarChart = ({ label, height, configure }: BarChartProps) => {
   const frame = useRef<HTMLDivElement>(null);
   const canvas = useRef<HTMLCanvasElement>(null);
-  const theme = useTheme();
+  const theme = useThemeVersion();
   useEffect(() => {
     if (!frame.current || !canvas.current) return;
     const font = getComputedStyle(document.body).fontFamily;
-    const chart = new Chart(canvas.current, draw(readColors(frame.current), font));
+    const chart = new Chart(canvas.current, configure(readColors(frame.current), font));
     return () => chart.destroy();
-  }, [draw, theme]);
+  }, [configure, theme]);
   return (
     <div class="chart" ref={frame} style={{ height: `${height}rem` }}>
       <canvas ref={canvas} role="img" aria-label={label} />

@@ -1,17 +1,17 @@
 import { useCallback } from "preact/hooks";
-import { Address, shorten } from "../shared/address.tsx";
+import { Address, shortenHex } from "../shared/address.tsx";
 import { BarChart, type Colors } from "./chart.tsx";
-import type { Contract, InsightsData, NetworkState } from "./data.ts";
+import { formatCount, formatShortCount } from "./format.ts";
+import type { ContractJson, InsightsJson, NetworkStateJson } from "./json.ts";
 import { TableFrame } from "./table-frame.tsx";
-import { count, shortCount } from "./words.ts";
 
-type ContractsProps = { data: InsightsData; networks: readonly NetworkState[] };
+type ContractsSectionProps = { data: InsightsJson; networks: readonly NetworkStateJson[] };
 
-/** The contracts that most delegations are for. */
-export const ContractsSection = ({ data: { contracts }, networks }: ContractsProps) => {
+/** The contracts with the most active delegations. */
+export const ContractsSection = ({ data: { contracts }, networks }: ContractsSectionProps) => {
   const isNarrow = matchMedia(NARROW).matches;
-  const draw = useCallback(
-    (colors: Colors, font: string) => configure(contracts, isNarrow, colors, font),
+  const configure = useCallback(
+    (colors: Colors, font: string) => buildChartConfig(contracts, isNarrow, colors, font),
     [contracts, isNarrow],
   );
   const [first] = contracts;
@@ -25,9 +25,9 @@ export const ContractsSection = ({ data: { contracts }, networks }: ContractsPro
       ) : (
         <figure>
           <BarChart
-            label={`Active delegations for the ${contracts.length} contracts that have most: from ${count(first.delegations)} for ${first.contract} on ${first.network} to ${count(contracts.at(-1)?.delegations ?? 0)}. The table below has the numbers.`}
+            label={`Active delegations for the ${contracts.length} contracts with the most: from ${formatCount(first.delegations)} for ${first.contract} on ${first.network} to ${formatCount(contracts.at(-1)?.delegations ?? 0)}. The table below has the numbers.`}
             height={3 + contracts.length * (isNarrow ? 2.5 : 1.75)}
-            draw={draw}
+            configure={configure}
           />
           <figcaption>
             <p class="quiet">Active delegations for a contract or for one of its tokens, in both registries.</p>
@@ -36,7 +36,7 @@ export const ContractsSection = ({ data: { contracts }, networks }: ContractsPro
             <summary>Show as a table</summary>
             <TableFrame label="Most delegated contracts">
               <table>
-                <caption class="unseen">The contracts with most active delegations</caption>
+                <caption class="visually-hidden">The contracts with the most active delegations</caption>
                 <thead>
                   <tr>
                     <th scope="col">Contract</th>
@@ -53,11 +53,15 @@ export const ContractsSection = ({ data: { contracts }, networks }: ContractsPro
                   {contracts.map((contract) => (
                     <tr key={`${contract.chainId} ${contract.contract}`}>
                       <th scope="row">
-                        <Address value={contract.contract} what="contract" href={linkOf(contract, networks)} />
+                        <Address
+                          value={contract.contract}
+                          what="contract"
+                          href={buildContractUrl(contract, networks)}
+                        />
                       </th>
                       <td>{contract.network}</td>
-                      <td class="number">{count(contract.delegations)}</td>
-                      <td class="number">{count(contract.made)}</td>
+                      <td class="number">{formatCount(contract.delegations)}</td>
+                      <td class="number">{formatCount(contract.made)}</td>
                     </tr>
                   ))}
                 </tbody>
@@ -70,7 +74,10 @@ export const ContractsSection = ({ data: { contracts }, networks }: ContractsPro
   );
 };
 
-const linkOf = ({ chainId, contract }: Contract, networks: readonly NetworkState[]): string | undefined => {
+const buildContractUrl = (
+  { chainId, contract }: ContractJson,
+  networks: readonly NetworkStateJson[],
+): string | undefined => {
   const explorer = networks.find((network) => network.chainId === chainId)?.blockExplorer;
   return explorer ? `${explorer}/address/${contract}` : undefined;
 };
@@ -78,13 +85,13 @@ const linkOf = ({ chainId, contract }: Contract, networks: readonly NetworkState
 /** Too narrow for an address and a network side by side. */
 const NARROW = "(width < 40rem)";
 
-const configure = (contracts: readonly Contract[], isNarrow: boolean, colors: Colors, font: string) => {
+const buildChartConfig = (contracts: readonly ContractJson[], isNarrow: boolean, colors: Colors, font: string) => {
   const ticks = { color: colors.quiet, font: { family: font, size: 12 } };
   return {
     type: "bar" as const,
     data: {
       labels: contracts.map(({ contract, network }) =>
-        isNarrow ? [shorten(contract), network] : `${shorten(contract)} · ${network}`,
+        isNarrow ? [shortenHex(contract), network] : `${shortenHex(contract)} · ${network}`,
       ),
       datasets: [
         {
@@ -109,7 +116,7 @@ const configure = (contracts: readonly Contract[], isNarrow: boolean, colors: Co
             ...ticks,
             precision: 0,
             maxTicksLimit: 6,
-            callback: (value: string | number) => shortCount(Number(value)),
+            callback: (value: string | number) => formatShortCount(Number(value)),
           },
         },
         y: {

@@ -1,6 +1,6 @@
 import "./insights.css";
 import { render } from "preact";
-import { Insights } from "./insights.tsx";
+import { InsightsPage } from "./insights-page.tsx";
 
 const main = document.getElementById("content");
-if (main) render(<Insights />, main);
+if (main) render(<InsightsPage />, main);

@@ -1,29 +1,29 @@
-import type { InsightsData, NetworkState } from "./data.ts";
+import { formatAge, formatCount } from "./format.ts";
+import type { InsightsJson, NetworkStateJson } from "./json.ts";
 import { TableFrame } from "./table-frame.tsx";
-import { ago, count } from "./words.ts";
 
-const STATES: Record<NetworkState["state"], string> = {
+const STATES: Record<NetworkStateJson["state"], string> = {
   fresh: "Up to date",
   behind: "Behind",
   indexing: "Indexing",
   "not-indexed": "Not indexed",
-  unreachable: "Out of reach",
+  unreachable: "Unreachable",
 };
 
-type NetworksProps = { data: InsightsData; networks: readonly NetworkState[] };
+type NetworksSectionProps = { data: InsightsJson; networks: readonly NetworkStateJson[] };
 
-/** The networks that are indexed: how fresh each is, and how much is delegated on it. */
-export const NetworksSection = ({ data, networks }: NetworksProps) => {
+/** The indexed networks: their state and their delegations. */
+export const NetworksSection = ({ data, networks }: NetworksSectionProps) => {
   const counts = new Map(data.networks.map((network) => [network.chainId, network]));
-  const activeOn = ({ chainId }: NetworkState) => counts.get(chainId)?.active ?? 0;
+  const activeOn = ({ chainId }: NetworkStateJson) => counts.get(chainId)?.active ?? 0;
   const indexed = networks.filter(({ state }) => state !== "not-indexed").sort((a, b) => activeOn(b) - activeOn(a));
-  const most = Math.max(1, ...indexed.map(activeOn));
+  const mostActive = Math.max(1, ...indexed.map(activeOn));
   return (
     <section class="card panel" aria-labelledby="networks">
       <div class="panel-head">
         <h2 id="networks">Networks</h2>
         <p class="quiet">
-          {count(indexed.length)} of {count(networks.length)} indexed here
+          {formatCount(indexed.length)} of {formatCount(networks.length)} indexed here
         </p>
       </div>
       <TableFrame label="Networks that are indexed here">
@@ -46,7 +46,12 @@ export const NetworksSection = ({ data, networks }: NetworksProps) => {
           </thead>
           <tbody>
             {indexed.map((network) => (
-              <NetworkRow key={network.chainId} network={network} counts={counts.get(network.chainId)} most={most} />
+              <NetworkRow
+                key={network.chainId}
+                network={network}
+                counts={counts.get(network.chainId)}
+                mostActive={mostActive}
+              />
             ))}
           </tbody>
         </table>
@@ -55,9 +60,13 @@ export const NetworksSection = ({ data, networks }: NetworksProps) => {
   );
 };
 
-type NetworkRowProps = { network: NetworkState; counts: InsightsData["networks"][number] | undefined; most: number };
+type NetworkRowProps = {
+  network: NetworkStateJson;
+  counts: InsightsJson["networks"][number] | undefined;
+  mostActive: number;
+};
 
-const NetworkRow = ({ network, counts, most }: NetworkRowProps) => {
+const NetworkRow = ({ network, counts, mostActive }: NetworkRowProps) => {
   const { name, state, reason, indexedBlock, progress } = network;
   const share = progress ? ` ${Math.floor(progress.share * 100)}%` : "";
   return (
@@ -72,19 +81,19 @@ const NetworkRow = ({ network, counts, most }: NetworkRowProps) => {
       <td class="number">
         {counts ? (
           <span class="bar-cell">
-            <span class="bar" style={{ width: `${(4 * counts.active) / most}rem` }} />
-            {count(counts.active)}
+            <span class="bar" style={{ width: `${(4 * counts.active) / mostActive}rem` }} />
+            {formatCount(counts.active)}
           </span>
         ) : (
           "–"
         )}
       </td>
-      <td class="number">{counts ? count(counts.made) : "–"}</td>
-      <td class="number">{counts ? count(counts.revoked) : "–"}</td>
+      <td class="number">{counts ? formatCount(counts.made) : "–"}</td>
+      <td class="number">{counts ? formatCount(counts.revoked) : "–"}</td>
       <td>
         {indexedBlock ? (
           <>
-            {count(indexedBlock.number)} <span class="quiet">· {ago(indexedBlock.timestamp)}</span>
+            {formatCount(indexedBlock.number)} <span class="quiet">· {formatAge(indexedBlock.timestamp)}</span>
           </>
         ) : (
           <span class="quiet">none yet</span>

@@ -1,69 +1,76 @@
-import type { Activity } from "./data.ts";
+import type { ActivityJson } from "./json.ts";
 
 type Series = { name: string; made: number[]; revoked: number[]; total: number };
 
-/** Periods of so many days each, from one on until now. */
+/** Consecutive periods of `days` each, until now. */
 type Periods = { starts: string[]; days: number };
 
-/** What happened in each of some periods, without gaps, one series for each group. */
+/** Activity in each period, without gaps, with one series per group. */
 export type Timeline = Periods & { series: Series[] };
 
 const DAY_MS = 86_400_000;
 export const RECENT_DAYS = 90;
-/** More groups than this are put together as one. */
-const MOST_SERIES = 6;
+/** With more groups, the smallest are merged into `OTHERS`. */
+const MAX_SERIES = 6;
 const OTHERS = "All others";
+/** More bars could not be told apart. */
+const MAX_PERIODS = 104;
 
-const dayOf = (time: number): string => new Date(time).toISOString().slice(0, 10);
-const timeOf = (start: string): number => Date.parse(`${start}T00:00:00Z`);
+const toDay = (time: number): string => new Date(time).toISOString().slice(0, 10);
+const toTime = (day: string): number => Date.parse(`${day}T00:00:00Z`);
 
-const periodsFrom = (first: number, days: number): Periods => {
+const listPeriods = (first: number, days: number): Periods => {
   const starts: string[] = [];
-  for (let time = first; time <= Date.now(); time += days * DAY_MS) starts.push(dayOf(time));
+  for (let time = first; time <= Date.now(); time += days * DAY_MS) starts.push(toDay(time));
   return { starts, days };
 };
 
-export const recentDays = (): Periods => periodsFrom(timeOf(dayOf(Date.now() - (RECENT_DAYS - 1) * DAY_MS)), 1);
+export const listRecentDays = (): Periods => listPeriods(toTime(toDay(Date.now() - (RECENT_DAYS - 1) * DAY_MS)), 1);
 
-/** More bars than this could not be told apart. */
-const MOST_PERIODS = 104;
-
-/** All weeks since the first in which something happened, several together where they are very many. */
-export const allWeeks = (activity: readonly Activity[]): Periods => {
-  const first = activity.reduce((first, { start }) => Math.min(first, timeOf(start)), Date.now());
+/** Lists all weeks since the first activity, merged so that there are at most `MAX_PERIODS`. */
+export const listAllWeeks = (activity: readonly ActivityJson[]): Periods => {
+  const first = activity.reduce((first, { start }) => Math.min(first, toTime(start)), Date.now());
   const weeks = (Date.now() - first) / (7 * DAY_MS);
-  return periodsFrom(first, 7 * Math.max(1, Math.ceil(weeks / MOST_PERIODS)));
+  return listPeriods(first, 7 * Math.max(1, Math.ceil(weeks / MAX_PERIODS)));
 };
 
-/** What a period is called. */
-export const periodName = (days: number): string => {
+export const namePeriod = (days: number): string => {
   if (days === 1) return "day";
   return days === 7 ? "week" : `${days / 7} weeks`;
 };
 
-/** Sorts activity into periods and groups, the largest groups first. */
-export const drawTimeline = (
-  activity: readonly Activity[],
-  { starts, days }: Periods,
-  nameOf: (activity: Activity) => string,
-): Timeline => {
-  const first = timeOf(starts[0] ?? "");
-  const totals = new Map<string, number>();
-  for (const one of activity) totals.set(nameOf(one), (totals.get(nameOf(one)) ?? 0) + one.made + one.revoked);
-  const names = [...totals.keys()].sort((a, b) => (totals.get(b) ?? 0) - (totals.get(a) ?? 0));
-  const own = new Set(names.length > MOST_SERIES ? names.slice(0, MOST_SERIES - 1) : names);
+type GetGroup = (activity: ActivityJson) => string;
 
+/** Sums activity by period and group, the largest groups first. */
+export const buildTimeline = (
+  activity: readonly ActivityJson[],
+  { starts, days }: Periods,
+  getGroup: GetGroup,
+): Timeline => {
+  const firstTime = toTime(starts[0] ?? "");
+  const ownSeries = findLargestGroups(activity, getGroup);
   const series = new Map<string, Series>();
-  for (const one of activity) {
-    const place = Math.floor((timeOf(one.start) - first) / (days * DAY_MS));
-    if (starts[place] === undefined) continue;
-    const name = own.has(nameOf(one)) ? nameOf(one) : OTHERS;
-    const found = series.get(name) ?? { name, made: starts.map(() => 0), revoked: starts.map(() => 0), total: 0 };
-    found.made[place] = (found.made[place] ?? 0) + one.made;
-    found.revoked[place] = (found.revoked[place] ?? 0) + one.revoked;
-    found.total += one.made + one.revoked;
-    series.set(name, found);
+  for (const entry of activity) {
+    const period = Math.floor((toTime(entry.start) - firstTime) / (days * DAY_MS));
+    if (starts[period] === undefined) continue;
+    const name = ownSeries.has(getGroup(entry)) ? getGroup(entry) : OTHERS;
+    const sums = series.get(name) ?? { name, made: starts.map(() => 0), revoked: starts.map(() => 0), total: 0 };
+    sums.made[period] = (sums.made[period] ?? 0) + entry.made;
+    sums.revoked[period] = (sums.revoked[period] ?? 0) + entry.revoked;
+    sums.total += entry.made + entry.revoked;
+    series.set(name, sums);
   }
   const rank = ({ name, total }: Series) => (name === OTHERS ? -1 : total);
   return { starts, days, series: [...series.values()].sort((a, b) => rank(b) - rank(a)) };
+};
+
+/** Finds the groups that get a series of their own. */
+const findLargestGroups = (activity: readonly ActivityJson[], getGroup: GetGroup): ReadonlySet<string> => {
+  const totals = new Map<string, number>();
+  for (const entry of activity) {
+    const group = getGroup(entry);
+    totals.set(group, (totals.get(group) ?? 0) + entry.made + entry.revoked);
+  }
+  const groups = [...totals].sort(([, a], [, b]) => b - a).map(([group]) => group);
+  return new Set(groups.length > MAX_SERIES ? groups.slice(0, MAX_SERIES - 1) : groups);
 };

@@ -1,6 +1,6 @@
 import type { ComponentChildren } from "preact";
 
-/** Around a table that may be wider or longer than there is room: what scrolls has to be reached by keys, and have a name. */
+/** Scrolls a table that is too large. A scrolling region needs a name and keyboard focus to be accessible. */
 export const TableFrame = ({ label, children }: { label: string; children: ComponentChildren }) => (
   <section class="table-frame" aria-label={label} tabindex={0}>
     {children}

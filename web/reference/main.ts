@@ -1,31 +1,31 @@
 import "./reference.css";
 
-// The "try it" forms of the API reference. An answer is shown as the text that came, never parsed: JavaScript's
-// numbers would round a balance of 2^256-1.
+// The "try it" forms of the API reference. A response is shown as text and never parsed, because JavaScript's numbers
+// would round a balance of 2^256-1.
 
-/** A list can be of any length; what is longer than this is for curl. */
-const LONGEST_SHOWN = 100_000;
+/** Longest response shown, in characters. Lists can be much longer. */
+const MAX_SHOWN = 100_000;
 
-/** Up to this length an answer is read out as it comes. */
-const LONGEST_SPOKEN = 200;
+/** Longest response that screen readers announce, in characters. */
+const MAX_ANNOUNCED = 200;
 
 type Field = HTMLInputElement | HTMLSelectElement;
 
-const fieldsOf = (form: HTMLFormElement) => form.querySelectorAll<Field>("input, select");
+const findFields = (form: HTMLFormElement) => form.querySelectorAll<Field>("input, select");
 
-/** What the page is made with is there: api/reference/ renders it. */
-const find = (within: ParentNode, selector: string): HTMLElement => {
-  const found = within.querySelector<HTMLElement>(selector);
-  if (!found) throw new Error(`There is no ${selector} here.`);
+/** Finds an element that api/pages/render-reference.ts renders. */
+const requireElement = (parent: ParentNode, selector: string): HTMLElement => {
+  const found = parent.querySelector<HTMLElement>(selector);
+  if (!found) throw new Error(`The page has no element "${selector}".`);
   return found;
 };
 
-/** The path and query that a form asks for. Empty fields are left out. */
-const requestPath = (form: HTMLFormElement): string => {
+/** Builds the path and query of a form's request, without empty fields. */
+const buildPath = (form: HTMLFormElement): string => {
   let path = form.dataset.path ?? "";
   const query = new URLSearchParams();
-  for (const { name, value, dataset } of fieldsOf(form)) {
-    // A quote would end the quoted URL in the curl line.
+  for (const { name, value, dataset } of findFields(form)) {
+    // A quote would end the quoted URL in the curl command.
     const encoded = encodeURIComponent(value).replaceAll("'", "%27");
     if (dataset.in === "path") path = path.replace(`{${name}}`, () => encoded);
     if (dataset.in === "query" && value !== "") query.append(name, value);
@@ -33,39 +33,39 @@ const requestPath = (form: HTMLFormElement): string => {
   return `${query}` === "" ? path : `${path}?${query}`;
 };
 
-/** The field for an API key, where an operation takes one. */
-const keyField = (form: HTMLFormElement) => form.querySelector<HTMLInputElement>('[data-in="header"]');
+/** Finds the field for an API key. Only some operations have one. */
+const findKeyField = (form: HTMLFormElement) => form.querySelector<HTMLInputElement>('[data-in="header"]');
 
-const requestHeaders = (form: HTMLFormElement): Record<string, string> => {
-  const field = keyField(form);
+const buildHeaders = (form: HTMLFormElement): Record<string, string> => {
+  const field = findKeyField(form);
   const key = field?.value.trim() ?? "";
   return key === "" ? {} : { [field?.dataset.header ?? ""]: key };
 };
 
 const showCurl = (form: HTMLFormElement): void => {
-  // A key is not to be read over somebody's shoulder.
-  const key = Object.keys(requestHeaders(form)).map((name) => ` -H "${name}: $API_KEY"`);
-  find(form, ".curl").textContent = `curl${key.join("")} '${location.origin}${requestPath(form)}'`;
+  // The key stays hidden from others who see the screen.
+  const key = Object.keys(buildHeaders(form)).map((name) => ` -H "${name}: $API_KEY"`);
+  requireElement(form, ".curl").textContent = `curl${key.join("")} '${location.origin}${buildPath(form)}'`;
 };
 
-type Start = { text: string; isWhole: boolean };
+type ResponseText = { text: string; isComplete: boolean };
 
-/** The start of an answer's text. */
-const readStart = async ({ body }: Response): Promise<Start> => {
-  if (!body) return { text: "", isWhole: true };
+/** Reads up to `MAX_SHOWN` characters of a response. */
+const readText = async ({ body }: Response): Promise<ResponseText> => {
+  if (!body) return { text: "", isComplete: true };
   const reader = body.pipeThrough(new TextDecoderStream()).getReader();
   let text = "";
-  while (text.length <= LONGEST_SHOWN) {
+  while (text.length <= MAX_SHOWN) {
     const { done, value } = await reader.read();
-    if (done) return { text, isWhole: true };
+    if (done) return { text, isComplete: true };
     text += value;
   }
   await reader.cancel();
-  return { text: text.slice(0, LONGEST_SHOWN), isWhole: false };
+  return { text: text.slice(0, MAX_SHOWN), isComplete: false };
 };
 
-/** JSON with a line for each value. Only the space between its parts changes: digits stay as they are. */
-const layOut = (json: string): string => {
+/** Indents JSON, one value per line. Changes only whitespace, so that digits stay as they are. */
+const indentJson = (json: string): string => {
   let depth = 0;
   const newLine = () => `\n${"  ".repeat(Math.max(0, depth))}`;
   return json.replace(/"(?:[^"\\]|\\.)*"|\[\s*\]|\{\s*\}|[[\]{},:]|\s+/g, (part) => {
@@ -84,97 +84,112 @@ const layOut = (json: string): string => {
   });
 };
 
-const element = (tag: string, attributes: Record<string, string>, ...children: (Node | string)[]): HTMLElement => {
-  const made = document.createElement(tag);
-  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
-  made.append(...children);
-  return made;
+const createElement = (
+  tag: string,
+  attributes: Record<string, string>,
+  ...children: (Node | string)[]
+): HTMLElement => {
+  const created = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) created.setAttribute(name, value);
+  created.append(...children);
+  return created;
 };
 
-const describeHeader = (name: string, value: string): (Node | string)[] => {
+const renderHeaderValue = (name: string, value: string): (Node | string)[] => {
   if (name !== "X-Indexed-Block-Timestamp" || !/^\d{1,11}$/.test(value)) return [value];
   const [day, time] = new Date(Number(value) * 1000).toISOString().split(/[T.]/);
-  return [`${value} `, element("time", {}, `${day} ${time} UTC`)];
+  return [`${value} `, createElement("time", {}, `${day} ${time} UTC`)];
 };
 
-/** The headers that the reference describes for this operation, as far as they came. */
-const showHeaders = (form: HTMLFormElement, headers: Headers): HTMLElement => {
+/** Renders the response headers that the reference describes for this operation. */
+const renderHeaders = (form: HTMLFormElement, headers: Headers): HTMLElement => {
   const names = (form.dataset.headers ?? "").split(" ").filter((name) => name !== "" && headers.has(name));
   const rows = names.flatMap((name) => [
-    element("dt", {}, name),
-    element("dd", {}, ...describeHeader(name, headers.get(name) ?? "")),
+    createElement("dt", {}, name),
+    createElement("dd", {}, ...renderHeaderValue(name, headers.get(name) ?? "")),
   ]);
-  return element("dl", {}, ...rows);
+  return createElement("dl", {}, ...rows);
 };
 
-const showBody = (text: string, type: string): HTMLElement => {
-  const shown = /json/.test(type) ? layOut(text) : text;
+const renderBody = (text: string, type: string): HTMLElement => {
+  const shown = /json/.test(type) ? indentJson(text) : text;
   const attributes = {
     class: text.startsWith("[") ? "list" : "",
     tabindex: "0",
     role: "group",
-    "aria-label": "Answer",
-    "aria-live": text.length > LONGEST_SPOKEN ? "off" : "polite",
+    "aria-label": "Response",
+    "aria-live": text.length > MAX_ANNOUNCED ? "off" : "polite",
   };
-  return element("pre", attributes, shown);
+  return createElement("pre", attributes, shown);
 };
 
-const showAnswer = (form: HTMLFormElement, response: Response, { text, isWhole }: Start, milliseconds: number) => {
+const renderResponse = (
+  form: HTMLFormElement,
+  response: Response,
+  { text, isComplete }: ResponseText,
+  milliseconds: number,
+): HTMLElement[] => {
   const { status, statusText, headers } = response;
   const [, problem] = text.match(/"type":"\/docs(#problem-[\w-]+)"/) ?? [];
-  const badge = element("span", { class: "status", "data-class": String(status).charAt(0) }, `${status} ${statusText}`);
-  const shown = [
-    element("p", { class: "outcome" }, badge, ` in ${Math.round(milliseconds)} ms`),
-    showHeaders(form, headers),
-    showBody(text, headers.get("Content-Type") ?? ""),
+  const badge = createElement(
+    "span",
+    { class: "status", "data-class": String(status).charAt(0) },
+    `${status} ${statusText}`,
+  );
+  const elements = [
+    createElement("p", { class: "outcome" }, badge, ` in ${Math.round(milliseconds)} ms`),
+    renderHeaders(form, headers),
+    renderBody(text, headers.get("Content-Type") ?? ""),
   ];
-  if (problem) shown.push(element("p", {}, element("a", { href: problem }, "What this problem means")));
-  if (!isWhole) {
-    shown.push(element("p", {}, `These are the first ${LONGEST_SHOWN} characters. The curl line above fetches all.`));
+  if (problem) elements.push(createElement("p", {}, createElement("a", { href: problem }, "What this problem means")));
+  if (!isComplete) {
+    elements.push(
+      createElement("p", {}, `Only the first ${MAX_SHOWN} characters are shown. The curl command above fetches all.`),
+    );
   }
-  return shown;
+  return elements;
 };
 
-const showFailure = (): HTMLElement[] => [
-  element(
+const renderFailure = (): HTMLElement[] => [
+  createElement(
     "p",
     { class: "failure" },
-    "No whole answer arrived: the service cannot be reached, or the connection broke. Check the connection and send the request again.",
+    "No complete response arrived: the service cannot be reached, or the connection broke. Check your connection and send the request again.",
   ),
 ];
 
-/** What each form is waiting for. */
-const underWay = new WeakMap<HTMLFormElement, AbortController>();
+/** The request in flight of each form. */
+const inFlight = new WeakMap<HTMLFormElement, AbortController>();
 
-const send = async (form: HTMLFormElement): Promise<void> => {
-  underWay.get(form)?.abort();
-  const asking = new AbortController();
-  underWay.set(form, asking);
-  const { signal } = asking;
-  const result = find(form, ".result");
+const sendRequest = async (form: HTMLFormElement): Promise<void> => {
+  inFlight.get(form)?.abort();
+  const abort = new AbortController();
+  inFlight.set(form, abort);
+  const { signal } = abort;
+  const result = requireElement(form, ".result");
   result.setAttribute("aria-busy", "true");
   const startedAt = performance.now();
   let shown: HTMLElement[];
   try {
-    const response = await fetch(requestPath(form), { cache: "no-store", headers: requestHeaders(form), signal });
-    const answer = await readStart(response);
-    shown = showAnswer(form, response, answer, performance.now() - startedAt);
+    const response = await fetch(buildPath(form), { cache: "no-store", headers: buildHeaders(form), signal });
+    const body = await readText(response);
+    shown = renderResponse(form, response, body, performance.now() - startedAt);
   } catch {
-    shown = showFailure();
+    shown = renderFailure();
   }
-  // A later request has taken its place.
+  // The user has sent another request.
   if (signal.aborted) return;
   result.replaceChildren(...shown);
   result.removeAttribute("aria-busy");
 };
 
 const copyCurl = async (form: HTMLFormElement, button: HTMLElement): Promise<void> => {
-  const curl = find(form, ".curl");
+  const curl = requireElement(form, ".curl");
   try {
     await navigator.clipboard.writeText(curl.textContent ?? "");
     button.textContent = "Copied";
   } catch {
-    // Without https there is no clipboard to write to.
+    // Browsers have no clipboard API without HTTPS.
     getSelection()?.selectAllChildren(curl);
     button.textContent = "Selected";
   }
@@ -185,10 +200,10 @@ const copyCurl = async (form: HTMLFormElement, button: HTMLElement): Promise<voi
 
 const forms = [...document.querySelectorAll("form")];
 
-/** A key that was put into one form is there in all. */
+/** Fills a key that was entered in one form into all of them. */
 const shareKey = (value: string): void => {
   for (const form of forms) {
-    const field = keyField(form);
+    const field = findKeyField(form);
     if (field) field.value = value;
     showCurl(form);
   }
@@ -197,25 +212,25 @@ const shareKey = (value: string): void => {
 for (const form of forms) {
   showCurl(form);
   form.addEventListener("input", ({ target }) => {
-    const key = keyField(form);
+    const key = findKeyField(form);
     if (key && target === key) shareKey(key.value);
     else showCurl(form);
   });
   form.addEventListener("submit", (event) => {
     event.preventDefault();
-    send(form);
+    sendRequest(form);
   });
-  const button = find(form, ".copy");
+  const button = requireElement(form, ".copy");
   button.addEventListener("click", () => copyCurl(form, button));
 }
 
-const contents = find(document, "#contents");
+const contents = requireElement(document, "#contents");
 contents.addEventListener("click", ({ target }) => {
   const isLink = target instanceof Element && target.closest("a") !== null;
   if (isLink && contents.matches(":popover-open")) contents.hidePopover();
 });
 
-/** Marks in the contents what is being read. */
+/** Marks the current section in the table of contents. */
 const markCurrent = (id: string): void => {
   for (const link of contents.querySelectorAll("a")) {
     link.removeAttribute("aria-current");
@@ -224,12 +239,12 @@ const markCurrent = (id: string): void => {
     link.scrollIntoView({ block: "nearest" });
   }
 };
-const reading = new IntersectionObserver(
+const sectionObserver = new IntersectionObserver(
   (entries) => {
     const seen = entries.find(({ isIntersecting }) => isIntersecting);
     if (seen) markCurrent(seen.target.id);
   },
-  // A band near the top of the window: one section at a time is in it.
+  // A narrow band near the top of the window, in which there is one section at a time.
   { rootMargin: "-10% 0px -89% 0px" },
 );
-for (const section of document.querySelectorAll(".intro, .operation, .problem")) reading.observe(section);
+for (const section of document.querySelectorAll(".intro, .operation, .problem")) sectionObserver.observe(section);

@@ -1,37 +1,35 @@
 import { useState } from "preact/hooks";
 
-/** 0x and the start and end of it: enough to recognise one by. */
-export const shorten = (hex: string): string => (hex.length <= 16 ? hex : `${hex.slice(0, 6)}…${hex.slice(-4)}`);
+/** Shortens to `0x1234…abcd`, enough to recognise it. */
+export const shortenHex = (hex: string): string => (hex.length <= 16 ? hex : `${hex.slice(0, 6)}…${hex.slice(-4)}`);
 
 type AddressProps = {
   value: string;
-  /** Where it leads. */
   href?: string | undefined;
-  /** What it is, for ears: "wallet", "contract". */
+  /** Names it for screen readers: "wallet", "contract". */
   what?: string;
-  /** Shown whole where there is room. */
-  whole?: boolean;
+  /** Shows all of it where the screen is wide enough. */
+  isWhole?: boolean;
 };
 
-/** An address: shortened for eyes, whole for ears and for the clipboard. */
-export const Address = ({ value, href, what = "address", whole = false }: AddressProps) => {
+/** An address: shortened on screen, complete for screen readers and the clipboard. */
+export const Address = ({ value, href, what = "address", isWhole = false }: AddressProps) => {
   const text = (
     <>
       <span aria-hidden="true" title={value}>
-        {whole ? value : shorten(value)}
+        {isWhole ? value : shortenHex(value)}
       </span>
-      <span class="unseen">{value}</span>
+      <span class="visually-hidden">{value}</span>
     </>
   );
   return (
-    <span class={whole ? "address whole" : "address"}>
+    <span class={isWhole ? "address whole" : "address"}>
       {href ? <a href={href}>{text}</a> : text}
       <CopyButton text={value} what={what} />
     </span>
   );
 };
 
-/** Copies a text, and says so. */
 export const CopyButton = ({ text, what }: { text: string; what: string }) => {
   const [isCopied, setCopied] = useState(false);
   const copy = async () => {
@@ -44,7 +42,7 @@ export const CopyButton = ({ text, what }: { text: string; what: string }) => {
       type="button"
       class="copy-icon"
       data-copied={isCopied || undefined}
-      aria-label={isCopied ? "Copied" : `Copy ${what} ${shorten(text)}`}
+      aria-label={isCopied ? "Copied" : `Copy ${what} ${shortenHex(text)}`}
       title={isCopied ? "Copied" : `Copy ${what}`}
       onClick={copy}
     >
@@ -55,7 +53,7 @@ export const CopyButton = ({ text, what }: { text: string; what: string }) => {
   );
 };
 
-/** Without https there is no clipboard to write to: then by the old way. */
+/** Browsers have no `navigator.clipboard` without HTTPS, so falls back to `execCommand`. */
 const copyText = async (text: string): Promise<void> => {
   if (navigator.clipboard) return navigator.clipboard.writeText(text);
   const field = document.createElement("textarea");

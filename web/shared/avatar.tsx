@@ -1,6 +1,6 @@
-/** Two discs in colours that an address alone has: to tell one from another at a glance. It says nothing else. */
+/** Two discs in colours and positions derived from the address, to tell addresses apart at a glance. */
 export const Avatar = ({ address, size = 36 }: { address: string; size?: number }) => {
-  const byte = (place: number) => Number.parseInt(address.slice(2 + place * 2, 4 + place * 2), 16) || 0;
+  const byte = (index: number) => Number.parseInt(address.slice(2 + index * 2, 4 + index * 2), 16) || 0;
   const hue = (byte(3) / 255) * 360;
   const angle = (byte(7) / 255) * Math.PI * 2;
   const [x, y] = [20 + Math.cos(angle) * 9, 20 + Math.sin(angle) * 9];

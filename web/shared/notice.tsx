@@ -1,10 +1,10 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useState } from "preact/hooks";
-import type { Failure } from "./ask.ts";
+import type { FetchFailure } from "./fetch-json.ts";
 
 type NoticeProps = { title: string; tone?: "plain" | "poor" | "bad"; children?: ComponentChildren };
 
-/** Something to say where an answer would be. */
+/** A message in place of content. */
 export const Notice = ({ title, tone = "plain", children }: NoticeProps) => (
   <section class="notice" data-tone={tone}>
     <h2>{title}</h2>
@@ -12,34 +12,34 @@ export const Notice = ({ title, tone = "plain", children }: NoticeProps) => (
   </section>
 );
 
-/** What went wrong, and what can be done about it. */
-export const FailureNotice = ({ failure, again }: { failure: Failure; again: () => void }) => {
+/** Explains a failed request and offers a retry. */
+export const FailureNotice = ({ failure, retry }: { failure: FetchFailure; retry: () => void }) => {
   switch (failure.kind) {
     case "unreachable":
       return (
         <Notice title="The service cannot be reached" tone="bad">
-          <p>Your connection may be down, or the service is. Nothing is wrong with what you asked.</p>
-          <AgainButton again={again} />
+          <p>Your connection or the service may be down. Your request is fine.</p>
+          <RetryButton retry={retry} />
         </Notice>
       );
     case "rate-limited":
       return (
         <Notice title="One moment, please" tone="poor">
-          <p>{failure.detail || "More was asked from here than is answered at a time."}</p>
-          <Countdown key={failure} seconds={failure.seconds} again={again} />
+          <p>{failure.detail || "Too many requests came from your address."}</p>
+          <Countdown key={failure} seconds={failure.seconds} retry={retry} />
         </Notice>
       );
     case "unavailable":
       return (
-        <Notice title={UNAVAILABLE[failure.problem] ?? "No answer can be given now"} tone="poor">
+        <Notice title={UNAVAILABLE[failure.problem] ?? "No answer right now"} tone="poor">
           <p>{failure.detail}</p>
-          <p>An answer that could be wrong is not given. It is asked for again by itself.</p>
-          <Countdown key={failure} seconds={failure.seconds} again={again} />
+          <p>The service gives no answer that could be wrong. This page tries again automatically.</p>
+          <Countdown key={failure} seconds={failure.seconds} retry={retry} />
         </Notice>
       );
     case "bad-request":
       return (
-        <Notice title="This cannot be asked" tone="bad">
+        <Notice title="This request is not valid" tone="bad">
           <p>{failure.detail}</p>
         </Notice>
       );
@@ -47,40 +47,40 @@ export const FailureNotice = ({ failure, again }: { failure: Failure; again: () 
       return (
         <Notice title={failure.title} tone="bad">
           <p>{failure.detail}</p>
-          <AgainButton again={again} />
+          <RetryButton retry={retry} />
         </Notice>
       );
   }
 };
 
-/** The names of problems, as people would say it. */
+/** Titles by problem name. */
 const UNAVAILABLE: Record<string, string> = {
   "not-indexed": "Still indexing",
   "stale-index": "The index is behind its network",
-  "database-unavailable": "The database is out of reach",
-  overloaded: "There is too much to do",
+  "database-unavailable": "The database cannot be reached",
+  overloaded: "The service is busy",
 };
 
-const AgainButton = ({ again }: { again: () => void }) => (
-  <button type="button" class="button" onClick={again}>
+const RetryButton = ({ retry }: { retry: () => void }) => (
+  <button type="button" class="button" onClick={retry}>
     Try again
   </button>
 );
 
-/** Asks again when the time has come, or when somebody cannot wait. */
-const Countdown = ({ seconds, again }: { seconds: number; again: () => void }) => {
-  const [left, setLeft] = useState(Math.max(1, seconds));
+/** Counts down, then retries. */
+const Countdown = ({ seconds, retry }: { seconds: number; retry: () => void }) => {
+  const [secondsLeft, setSecondsLeft] = useState(Math.max(1, seconds));
   useEffect(() => {
-    if (left === 0) {
-      again();
+    if (secondsLeft === 0) {
+      retry();
       return;
     }
-    const timer = setTimeout(() => setLeft(left - 1), 1000);
+    const timer = setTimeout(() => setSecondsLeft(secondsLeft - 1), 1000);
     return () => clearTimeout(timer);
-  }, [left, again]);
+  }, [secondsLeft, retry]);
   return (
     <p class="countdown" aria-live="off">
-      Asking again in {left} s
+      Trying again in {secondsLeft} s
     </p>
   );
 };

@@ -1,46 +1,46 @@
-// Light or dark: as the system has it, unless somebody has chosen here. Runs before the page is painted.
+// The system's theme, unless the user has chosen one. Runs before the page is painted.
 
 type Theme = "light" | "dark";
 
-const KEY = "theme";
+const STORAGE_KEY = "theme";
 const root = document.documentElement;
 const prefersDark = matchMedia("(prefers-color-scheme: dark)");
 
-const chosen = (): Theme | null => {
+const readStoredTheme = (): Theme | null => {
   try {
-    const stored = localStorage.getItem(KEY);
+    const stored = localStorage.getItem(STORAGE_KEY);
     return stored === "light" || stored === "dark" ? stored : null;
   } catch {
-    // A browser may keep its storage to itself.
+    // A browser may deny access to storage.
     return null;
   }
 };
 
-const current = (): Theme => {
+const readTheme = (): Theme => {
   const { theme } = root.dataset;
   if (theme === "light" || theme === "dark") return theme;
   return prefersDark.matches ? "dark" : "light";
 };
 
-const choose = (theme: Theme): void => {
+const setTheme = (theme: Theme): void => {
   root.dataset.theme = theme;
   try {
-    localStorage.setItem(KEY, theme);
+    localStorage.setItem(STORAGE_KEY, theme);
   } catch {
-    // Then it holds for this page alone.
+    // Without storage the choice lasts until the page is left.
   }
 };
 
-const stored = chosen();
-if (stored) root.dataset.theme = stored;
+const storedTheme = readStoredTheme();
+if (storedTheme) root.dataset.theme = storedTheme;
 
 document.addEventListener("DOMContentLoaded", () => {
   const toggle = document.querySelector(".theme-toggle");
-  const show = () => toggle?.setAttribute("aria-pressed", String(current() === "dark"));
+  const updateToggle = () => toggle?.setAttribute("aria-pressed", String(readTheme() === "dark"));
   toggle?.addEventListener("click", () => {
-    choose(current() === "dark" ? "light" : "dark");
-    show();
+    setTheme(readTheme() === "dark" ? "light" : "dark");
+    updateToggle();
   });
-  prefersDark.addEventListener("change", show);
-  show();
+  prefersDark.addEventListener("change", updateToggle);
+  updateToggle();
 });

@@ -1,7 +1,7 @@
 import { useEffect, useState } from "preact/hooks";
 
-const relative = new Intl.RelativeTimeFormat("en", { numeric: "auto" });
-const absolute = new Intl.DateTimeFormat("en-GB", {
+const RELATIVE = new Intl.RelativeTimeFormat("en", { numeric: "auto" });
+const ABSOLUTE = new Intl.DateTimeFormat("en-GB", {
   day: "numeric",
   month: "short",
   year: "numeric",
@@ -19,16 +19,16 @@ const UNITS: readonly (readonly [Intl.RelativeTimeFormatUnit, number])[] = [
   ["second", 1],
 ];
 
-/** How long ago a moment was. A chain's clock may be ahead of ours: then it is now. */
-const ago = (timestamp: number, now: number): string => {
+/** A chain's clock may be ahead of ours: a time in the future reads "now". */
+const formatRelative = (timestamp: number, now: number): string => {
   const seconds = Math.max(0, now / 1000 - timestamp);
   const [unit, length] = UNITS.find(([, length]) => seconds >= length) ?? ["second", 1];
-  return relative.format(-Math.floor(seconds / length), unit);
+  return RELATIVE.format(-Math.floor(seconds / length), unit);
 };
 
-export const utc = (timestamp: number): string => `${absolute.format(timestamp * 1000)} UTC`;
+export const formatUtc = (timestamp: number): string => `${ABSOLUTE.format(timestamp * 1000)} UTC`;
 
-/** The time, as it goes by. */
+/** The current time, updated at an interval. */
 const useNow = (everyMs: number): number => {
   const [now, setNow] = useState(Date.now());
   useEffect(() => {
@@ -38,12 +38,12 @@ const useNow = (everyMs: number): number => {
   return now;
 };
 
-/** A moment, as seconds since 1970: how long ago, and when exactly. */
-export const Ago = ({ timestamp }: { timestamp: number }) => {
+/** Time since a Unix timestamp in seconds, with the exact time as a tooltip. */
+export const TimeAgo = ({ timestamp }: { timestamp: number }) => {
   const now = useNow(5_000);
   return (
-    <time dateTime={new Date(timestamp * 1000).toISOString()} title={utc(timestamp)}>
-      {ago(timestamp, now)}
+    <time dateTime={new Date(timestamp * 1000).toISOString()} title={formatUtc(timestamp)}>
+      {formatRelative(timestamp, now)}
     </time>
   );
 };

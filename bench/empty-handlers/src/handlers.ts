@@ -1,19 +1,19 @@
 import { ponder } from "ponder:registry";
 
-// The same app without what we do: all that is left is Ponder's own work.
+// The same app with empty handlers: only Ponder's own work remains.
 
-const nothing = async () => {};
+const doNothing = async () => {};
 
-ponder.on("RegistryV1:DelegateForAll", nothing);
-ponder.on("RegistryV1:DelegateForContract", nothing);
-ponder.on("RegistryV1:DelegateForToken", nothing);
-ponder.on("RegistryV1:RevokeAllDelegates", nothing);
-ponder.on("RegistryV1:RevokeDelegate", nothing);
+ponder.on("RegistryV1:DelegateForAll", doNothing);
+ponder.on("RegistryV1:DelegateForContract", doNothing);
+ponder.on("RegistryV1:DelegateForToken", doNothing);
+ponder.on("RegistryV1:RevokeAllDelegates", doNothing);
+ponder.on("RegistryV1:RevokeDelegate", doNothing);
 
-ponder.on("RegistryV2:DelegateAll", nothing);
-ponder.on("RegistryV2:DelegateContract", nothing);
-ponder.on("RegistryV2:DelegateERC721", nothing);
-ponder.on("RegistryV2:DelegateERC20", nothing);
-ponder.on("RegistryV2:DelegateERC1155", nothing);
+ponder.on("RegistryV2:DelegateAll", doNothing);
+ponder.on("RegistryV2:DelegateContract", doNothing);
+ponder.on("RegistryV2:DelegateERC721", doNothing);
+ponder.on("RegistryV2:DelegateERC20", doNothing);
+ponder.on("RegistryV2:DelegateERC1155", doNothing);
 
-ponder.on("NewestBlock:block", nothing);
+ponder.on("NewestBlock:block", doNothing);

@@ -1,13 +1,14 @@
 import pg from "pg";
 import { pino } from "pino";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
-import { BatchLoad } from "../../../api/batch.ts";
-import { Database, type Statement } from "../../../api/database.ts";
+import { BatchLoad } from "../../../api/database/batch-queue.ts";
+import { Database } from "../../../api/database/database.ts";
+import { migrate } from "../../../api/database/migrate.ts";
+import type { Statement } from "../../../api/database/statement.ts";
 import { generateKey, hashKey } from "../../../api/keys/api-key.ts";
 import { KeyDirectory } from "../../../api/keys/key-directory.ts";
-import { migrate } from "../../../api/migrate.ts";
 import { Problem } from "../../../api/problem.ts";
-import { addKey, endKey, misspell } from "../../support/keys.ts";
+import { addKey, misspellKey, revokeAddedKey } from "../../support/keys.ts";
 import { createDatabase } from "../../support/setup.ts";
 
 const MINUTE = 60_000;
@@ -25,9 +26,9 @@ afterAll(() => client?.end());
 /** Counts lookups. */
 class WatchedDatabase extends Database {
   statements = 0;
-  /** How often each hash was looked up. */
+  /** Number of lookups by hash. */
   readonly #lookups = new Map<string, number>();
-  /** Runs between a lookup and its answer. */
+  /** Runs between a lookup and its result. */
   meanwhile: () => Promise<void> = async () => {};
 
   override async read<Row>(...[pool, statement, values]: Parameters<Database["read"]>): Promise<Row[]> {
@@ -42,7 +43,6 @@ class WatchedDatabase extends Database {
     return this.#lookups.get(hashKey(key)) ?? 0;
   }
 
-  /** Of all keys together. */
   countAllLookups(): number {
     return [...this.#lookups.values()].reduce((sum, count) => sum + count, 0);
   }
@@ -56,7 +56,7 @@ const createDirectory = () => {
   return { database, clock, directory };
 };
 
-/** Finds many keys in steps, so that their order is known. */
+/** Finds many keys in groups, so that their order is known. */
 const findAll = async (directory: KeyDirectory, keys: readonly string[]) => {
   for (let start = 0; start < keys.length; start += 500) {
     await Promise.all(keys.slice(start, start + 500).map((key) => directory.find(key)));
@@ -67,29 +67,29 @@ describe("find()", () => {
   test("returns the id of a known key", async () => {
     const { directory } = createDirectory();
     const [one, other] = [await addKey(client), await addKey(client)];
-    expect(await directory.find(one.key)).toEqual({ isKnown: true, id: one.id });
-    expect(await directory.find(other.key)).toEqual({ isKnown: true, id: other.id });
+    expect(await directory.find(one.key)).toEqual({ isKnown: true, id: one.id, owner: null });
+    expect(await directory.find(other.key)).toEqual({ isKnown: true, id: other.id, owner: null });
   });
 
-  test("says what to do with a misspelt, an unknown and a revoked key", async () => {
+  test("returns a reason for a misspelt, an unknown and a revoked key", async () => {
     const { directory } = createDirectory();
     const { key } = await addKey(client);
     const revoked = await addKey(client);
-    await endKey(client, revoked.key);
+    await revokeAddedKey(client, revoked.key);
 
     const findings = await Promise.all([
-      directory.find(misspell(key)),
+      directory.find(misspellKey(key)),
       directory.find(generateKey()),
       directory.find(revoked.key),
     ]);
     expect(findings).toEqual([
-      { isKnown: false, reason: expect.stringMatching(/misspelt or cut off.*Copy the key once more/) },
-      { isKnown: false, reason: expect.stringMatching(/not known here.*Leave out X-API-KEY/) },
+      { isKnown: false, reason: expect.stringMatching(/misspelt or cut off.*Copy the key again/) },
+      { isKnown: false, reason: expect.stringMatching(/is unknown.*Leave out X-API-KEY/) },
       { isKnown: false, reason: expect.stringMatching(/revoked.*Use another one/) },
     ]);
   });
 
-  test("does not mix up keys that are looked up in one batch", async () => {
+  test("returns the right id for each key of a batch", async () => {
     const { directory } = createDirectory();
     const asked: { key: string; id: string | null }[] = [];
     for (let index = 0; index < 100; index++) asked.push(await addKey(client), { key: generateKey(), id: null });
@@ -98,11 +98,11 @@ describe("find()", () => {
   });
 });
 
-describe("a key is looked up", () => {
-  test("at most once a minute, whether it is known, unknown or revoked", async () => {
+describe("find() looks a key up", () => {
+  test("at most once a minute if it is known, unknown or revoked", async () => {
     const { directory, database, clock } = createDirectory();
     const [known, revoked, unknown] = [await addKey(client), await addKey(client), { key: generateKey() }];
-    await endKey(client, revoked.key);
+    await revokeAddedKey(client, revoked.key);
     const keys = [known.key, revoked.key, unknown.key];
 
     const startedAt = clock.now;
@@ -115,12 +115,12 @@ describe("a key is looked up", () => {
     }
   });
 
-  test("once for a hundred requests at the same moment, at first and when its minute is over", async () => {
+  test("once for a hundred concurrent requests, at first and when its minute is over", async () => {
     const { directory, database, clock } = createDirectory();
     const { key, id } = await addKey(client);
     for (const lookups of [1, 2]) {
       const found = await Promise.all(Array.from({ length: 100 }, () => directory.find(key)));
-      expect(found).toEqual(Array(100).fill({ isKnown: true, id }));
+      expect(found).toEqual(Array(100).fill({ isKnown: true, id, owner: null }));
       expect(database.countLookups(key)).toBe(lookups);
       clock.now += MINUTE;
     }
@@ -129,33 +129,33 @@ describe("a key is looked up", () => {
   test("never if it is misspelt", async () => {
     const { directory, database } = createDirectory();
     const { key } = await addKey(client);
-    for (const text of [misspell(key), ` ${key}`, key.slice(0, -1), `${key}0`, "", "undefined", "k".repeat(4000)]) {
+    for (const text of [misspellKey(key), ` ${key}`, key.slice(0, -1), `${key}0`, "", "undefined", "k".repeat(4000)]) {
       expect(await directory.find(text)).toMatchObject({ isKnown: false, reason: expect.stringContaining("misspelt") });
     }
     expect(database.statements).toBe(0);
   });
 
-  test("together with others that come at the same moment, in few statements", async () => {
+  test("together with concurrent others, in few statements", async () => {
     const { directory, database } = createDirectory();
     await findAll(directory, Array.from({ length: 500 }, generateKey));
     expect(database.countAllLookups()).toBe(500);
     expect(database.statements).toBeLessThan(20);
   });
 
-  test("at most once a minute when its row was deleted by hand", async () => {
+  test("at most once a minute after its row was deleted", async () => {
     const { directory, database, clock } = createDirectory();
     const { key } = await addKey(client);
     await directory.find(key);
     await client.query("delete from service.api_key where hash = $1", [hashKey(key)]);
     clock.now += MINUTE;
     for (let use = 0; use < 10; use++) {
-      expect(await directory.find(key)).toMatchObject({ isKnown: false, reason: expect.stringContaining("not known") });
+      expect(await directory.find(key)).toMatchObject({ isKnown: false, reason: expect.stringContaining("unknown") });
     }
     expect(database.countLookups(key)).toBe(2);
   });
 });
 
-describe("a change takes effect within a minute", () => {
+describe("find() notices within a minute", () => {
   const CASES = [1, 30_000, MINUTE - 1].flatMap((ms) => [
     { ms, over: "one connection", connectionOf: (connection: object) => connection },
     { ms, over: "a new connection each time", connectionOf: () => ({}) },
@@ -168,7 +168,7 @@ describe("a change takes effect within a minute", () => {
     for (let use = 0; use < 2; use++) expect(await find()).toMatchObject({ isKnown: true });
     clock.now += ms;
     expect(await find()).toMatchObject({ isKnown: true });
-    await endKey(client, key);
+    await revokeAddedKey(client, key);
     clock.now += MINUTE - ms;
     expect(await find()).toMatchObject({ isKnown: false, reason: expect.stringContaining("revoked") });
   });
@@ -178,7 +178,7 @@ describe("a change takes effect within a minute", () => {
     const { key } = await addKey(client);
     let revokedAt = 0;
     database.meanwhile = async () => {
-      await endKey(client, key);
+      await revokeAddedKey(client, key);
       revokedAt = clock.now;
       clock.now += 1_400;
     };
@@ -191,32 +191,32 @@ describe("a change takes effect within a minute", () => {
   test("a key that was asked for before it was made", async () => {
     const { directory, clock } = createDirectory();
     const key = generateKey();
-    expect(await directory.find(key)).toMatchObject({ isKnown: false, reason: expect.stringContaining("not known") });
+    expect(await directory.find(key)).toMatchObject({ isKnown: false, reason: expect.stringContaining("unknown") });
     const { rows } = await client.query(
       "insert into service.api_key (name, prefix, hash) values ('late', $1, $2) returning id",
       [key.slice(0, 11), hashKey(key)],
     );
     clock.now += MINUTE;
-    expect(await directory.find(key)).toEqual({ isKnown: true, id: String(rows[0]?.id) });
+    expect(await directory.find(key)).toEqual({ isKnown: true, id: String(rows[0]?.id), owner: null });
     clock.now += MINUTE - 1;
     expect(await directory.find(key)).toMatchObject({ isKnown: true });
   });
 });
 
-test("the newest 10,000 unknown keys are remembered, and push out no known key", async () => {
+test("find() caches the newest 10,000 unknown keys, and evicts no known key for them", async () => {
   const { directory, database } = createDirectory();
   const { key: known } = await addKey(client);
   await directory.find(known);
   const unknown = Array.from({ length: 10_500 }, generateKey);
-  const expectRemembered = async (keys: readonly string[]) => {
+  const expectCached = async (keys: readonly string[]) => {
     const before = database.countAllLookups();
     await findAll(directory, keys);
     expect(database.countAllLookups() - before).toBe(0);
   };
   await findAll(directory, unknown.slice(0, 10_000));
-  await expectRemembered(unknown.slice(0, 10_000));
+  await expectCached(unknown.slice(0, 10_000));
   await findAll(directory, unknown.slice(10_000));
-  await expectRemembered(unknown.slice(500));
+  await expectCached(unknown.slice(500));
 
   const lookups = () => unknown.slice(0, 500).map((key) => database.countLookups(key));
   const before = lookups();
@@ -226,11 +226,11 @@ test("the newest 10,000 unknown keys are remembered, and push out no known key",
   expect(database.countLookups(known)).toBe(1);
 });
 
-describe("while the database fails", () => {
+describe("find() while the database fails", () => {
   const fail = () => client.query("alter table service.api_key rename to api_key_elsewhere");
   const recover = () => client.query("alter table if exists service.api_key_elsewhere rename to api_key");
 
-  test("a key that is not remembered is an error, not unknown, and the next request asks again", async () => {
+  test("throws for a key that is not cached, and looks it up again for the next request", async () => {
     const { directory, database } = createDirectory();
     const { key, id } = await addKey(client);
     await fail();
@@ -245,26 +245,26 @@ describe("while the database fails", () => {
     } finally {
       await recover();
     }
-    expect(await directory.find(key)).toEqual({ isKnown: true, id });
+    expect(await directory.find(key)).toEqual({ isKnown: true, id, owner: null });
   });
 
-  test("a remembered key is accepted until its minute is over", async () => {
+  test("accepts a cached key until its minute is over", async () => {
     const { directory, clock } = createDirectory();
     const { key, id } = await addKey(client);
     await directory.find(key);
     await fail();
     try {
       clock.now += MINUTE - 1;
-      expect(await directory.find(key)).toEqual({ isKnown: true, id });
+      expect(await directory.find(key)).toEqual({ isKnown: true, id, owner: null });
       clock.now += 1;
       await expect(directory.find(key)).rejects.toThrow(Problem);
     } finally {
       await recover();
     }
-    expect(await directory.find(key)).toEqual({ isKnown: true, id });
+    expect(await directory.find(key)).toEqual({ isKnown: true, id, owner: null });
   });
 
-  test("a server that cannot be reached is an error, too", async () => {
+  test("throws when the server is unreachable", async () => {
     const database = new Database("postgres://nobody@127.0.0.1:1/nothing", pino({ enabled: false }));
     onTestFinished(() => database.close());
     const directory = new KeyDirectory(database, new BatchLoad());

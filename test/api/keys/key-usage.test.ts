@@ -1,13 +1,13 @@
 import { pino } from "pino";
 import { expect, onTestFinished, test } from "vitest";
-import { Database } from "../../../api/database.ts";
+import { Database } from "../../../api/database/database.ts";
+import { migrate } from "../../../api/database/migrate.ts";
 import { KeyUsage } from "../../../api/keys/key-usage.ts";
-import { migrate } from "../../../api/migrate.ts";
 import { Problem } from "../../../api/problem.ts";
 import { addKey } from "../../support/keys.ts";
-import { connect, createDatabase } from "../../support/setup.ts";
+import { connectClient, createDatabase } from "../../support/setup.ts";
 
-/** A real database that executes statements, but can lose their answers. */
+/** A real database that can lose the results of executed statements. */
 class LossyDatabase extends Database {
   losesAnswers = false;
 
@@ -23,7 +23,7 @@ const createUsage = async () => {
   await migrate(url);
   const database = new LossyDatabase(url, pino({ enabled: false }));
   onTestFinished(() => database.close());
-  const client = await connect(url);
+  const client = await connectClient(url);
   const { id } = await addKey(client);
   const readCount = async () => {
     const { rows } = await client.query("select sum(requests) as sum from service.api_key_usage");
@@ -36,7 +36,7 @@ const count = (usage: KeyUsage, id: string, times: number) => {
   for (let time = 0; time < times; time++) usage.count(id);
 };
 
-test("a batch that is sent again, because its answer was lost, counts once", async () => {
+test("write() counts a batch once when it retries it after a lost result", async () => {
   const { database, id, readCount } = await createUsage();
   const usage = new KeyUsage(database);
   count(usage, id, 20);
@@ -51,7 +51,7 @@ test("a batch that is sent again, because its answer was lost, counts once", asy
   expect(await readCount()).toBe(21);
 });
 
-test("requests that are counted while the table is locked are written once, after that", async () => {
+test("write() stores requests once after the table was locked", async () => {
   const { database, client, id, readCount } = await createUsage();
   const usage = new KeyUsage(database);
   await client.query("begin; lock table service.api_key_usage in access exclusive mode");
@@ -67,7 +67,7 @@ test("requests that are counted while the table is locked are written once, afte
   expect(await readCount()).toBe(11);
 });
 
-test("several processes that write at the same time lose nothing", async () => {
+test("write() loses nothing when several processes write concurrently", async () => {
   const { database, id, readCount } = await createUsage();
   const usages = Array.from({ length: 5 }, () => new KeyUsage(database));
   const writes: Promise<void>[] = [];
@@ -81,7 +81,7 @@ test("several processes that write at the same time lose nothing", async () => {
   expect(await readCount()).toBe(5 * 10 * 3);
 });
 
-test("a key that was deleted by hand does not stop the counting of others", async () => {
+test("write() stores the usage of other keys when one was deleted", async () => {
   const { database, client, id, readCount } = await createUsage();
   const deleted = await addKey(client);
   const usage = new KeyUsage(database);

@@ -1,5 +1,5 @@
 import { once } from "node:events";
-import { connect as connectTo } from "node:net";
+import { connect } from "node:net";
 import { text } from "node:stream/consumers";
 import { setTimeout as sleep } from "node:timers/promises";
 import pg from "pg";
@@ -12,14 +12,14 @@ import {
   FRESH_FOR_A_DAY,
   launchApi,
   OPERATIONS,
-  startApi,
+  startTestApi,
   VAULT,
 } from "../../support/api.ts";
 import { sendHttp } from "../../support/http.ts";
-import { addKey, endKey, misspell, secretOf } from "../../support/keys.ts";
-import { connect, until } from "../../support/setup.ts";
+import { addKey, extractSecret, misspellKey, revokeAddedKey } from "../../support/keys.ts";
+import { connectClient, waitUntil } from "../../support/setup.ts";
 
-/** One request an hour for each address. The tests are a trusted proxy, and ask from addresses of their own. */
+/** One request an hour for each address. Tests act as a trusted proxy, and use new client addresses. */
 const STRICT = {
   RATE_LIMIT_REQUESTS: "1",
   RATE_LIMIT_WINDOW_SECONDS: "3600",
@@ -44,7 +44,7 @@ afterAll(async () => {
 const { v1: V1, v2: V2 } = OPERATIONS;
 
 let addresses = 0;
-/** An address that has not asked before. */
+/** Returns a new client address. */
 const newAddress = () => `10.1.${addresses >> 8}.${addresses++ & 255}`;
 
 type Sender = { key?: string | undefined; from?: string; method?: string };
@@ -57,7 +57,7 @@ const limitHeaders = ({ headers }: Response) => [headers.get("RateLimit-Policy")
 const UNLIMITED = [null, null];
 const LAST_ONE = ['"default";q=1;w=3600', expect.stringMatching(/^"default";r=0;t=\d+$/)];
 
-describe("a known key lifts the limit on v2", () => {
+describe("a known key lifts the limit on v2:", () => {
   test.for(V2)("%s", async (path) => {
     const { key } = await addKey(client);
     const from = newAddress();
@@ -68,7 +68,7 @@ describe("a known key lifts the limit on v2", () => {
         expect(limitHeaders(response)).toEqual(UNLIMITED);
       }
     }
-    // None of them counted: the address still has its one request without a key.
+    // None of them counted: the address still has its request without a key.
     const [answer, withKey] = [await ask(path, { from }), await ask(path, { from, key })];
     expect([answer.status, withKey.status]).toEqual([200, 200]);
     expect(limitHeaders(answer)).toEqual(LAST_ONE);
@@ -77,13 +77,13 @@ describe("a known key lifts the limit on v2", () => {
     expect((await ask(path, { key, from })).status).toBe(200);
   });
 
-  test.for(["x-api-key", "X-Api-Key", "X-API-KEY"])("in a header that is spelled %s", async (name) => {
+  test.for(["x-api-key", "X-Api-Key", "X-API-KEY"])("in the header %s", async (name) => {
     const { key } = await addKey(client);
     const response = await api.get(CHECK, { headers: { [name]: key } });
     expect([response.status, ...limitHeaders(response)]).toEqual([200, ...UNLIMITED]);
   });
 
-  test("for requests that are refused, which do not count either", async () => {
+  test("for refused requests, which do not count", async () => {
     const { key } = await addKey(client);
     const from = newAddress();
     const questions: [string, string, number][] = [
@@ -101,7 +101,7 @@ describe("a known key lifts the limit on v2", () => {
     expect(limitHeaders(await ask(CHECK, { from }))).toEqual(LAST_ONE);
   });
 
-  test("however the path is spelled", async () => {
+  test("for any spelling of the path", async () => {
     const { key } = await addKey(client);
     for (const path of [`/registry/v2/${VAULT}/`, `/registry/%76%32/${VAULT}`, `/registry/v1/../v2/${VAULT}`]) {
       const headers = { Host: "localhost", "X-API-KEY": key, "X-Forwarded-For": newAddress() };
@@ -111,10 +111,10 @@ describe("a known key lifts the limit on v2", () => {
   });
 });
 
-test("v1 ignores the key: a known, revoked, unknown or misspelt one is limited like none", async () => {
+test("v1 ignores known, revoked, unknown and misspelt keys", async () => {
   const [known, revoked] = [await addKey(client), await addKey(client)];
-  await endKey(client, revoked.key);
-  const keys = [undefined, known.key, revoked.key, generateKey(), misspell(known.key)];
+  await revokeAddedKey(client, revoked.key);
+  const keys = [undefined, known.key, revoked.key, generateKey(), misspellKey(known.key)];
   for (const path of V1) {
     const answers = new Set<string>();
     for (const key of keys) {
@@ -130,14 +130,14 @@ test("v1 ignores the key: a known, revoked, unknown or misspelt one is limited l
   expect(rows).toEqual([]);
 });
 
-test("a misspelt, unknown or revoked key gets a 401 that says what to do, and counts against the address", async () => {
+test("a misspelt, unknown or revoked key returns 401 with the reason, and counts against the address", async () => {
   const [known, revoked] = [await addKey(client), await addKey(client)];
-  await endKey(client, revoked.key);
+  await revokeAddedKey(client, revoked.key);
   const refused: [string, RegExp][] = [
-    [misspell(known.key), /X-API-KEY is misspelt or cut off.*Copy the key once more/],
+    [misspellKey(known.key), /X-API-KEY is misspelt or cut off.*Copy the key again/],
     [known.key.slice(0, -1), /X-API-KEY is misspelt or cut off/],
     [`"${known.key}"`, /X-API-KEY is misspelt or cut off/],
-    [generateKey(), /not known here.*Leave out X-API-KEY/],
+    [generateKey(), /is unknown.*Leave out X-API-KEY/],
     [revoked.key, /has been revoked.*Use another one/],
   ];
   for (const [key, detail] of refused) {
@@ -151,7 +151,7 @@ test("a misspelt, unknown or revoked key gets a 401 that says what to do, and co
         const body = { type: "/docs#problem-unknown-key", title, status: 401, detail: expect.stringMatching(detail) };
         expect(await response.json()).toEqual(body);
       }
-      // Guesses and requests share one budget.
+      // Requests with and without keys share one budget.
       expect((await ask(CHECK, { key, from })).status).toBe(429);
       expect((await ask(CHECK, { key: generateKey(), from })).status).toBe(429);
       expect((await ask(CHECK, { from })).status).toBe(429);
@@ -159,13 +159,13 @@ test("a misspelt, unknown or revoked key gets a 401 that says what to do, and co
   }
 });
 
-test("a revoked key is accepted by no process a minute after its lookup, though it is used all the time", async () => {
+test("every process refuses a revoked key a minute after its lookup, even if it is used all the time", async () => {
   const clock = { now: 0 };
   const start = () =>
-    startApi({ databaseUrl, env: { ...FRESH_FOR_A_DAY, RATE_LIMIT_REQUESTS: "" }, now: () => clock.now });
+    startTestApi({ databaseUrl, env: { ...FRESH_FOR_A_DAY, RATE_LIMIT_REQUESTS: "" }, now: () => clock.now });
   const processes = [await start(), await start()];
   const [ended, kept] = [await addKey(client), await addKey(client)];
-  /** The statuses of a key's requests to every process, over connections that were used before and a new one. */
+  /** Reads the statuses of a key's requests to every process, over reused connections and a new one. */
   const statusesOf = async ({ key }: { key: string }) => {
     const statuses: number[] = [];
     for (const { url, port } of processes) {
@@ -181,10 +181,10 @@ test("a revoked key is accepted by no process a minute after its lookup, though 
 
   expect(await statusesOf(ended)).toEqual(allAre(200));
   expect(await statusesOf(kept)).toEqual(allAre(200));
-  await endKey(client, ended.key);
+  await revokeAddedKey(client, ended.key);
   for (const ms of [1, 20_000, 39_998]) {
     clock.now += ms;
-    expect(await statusesOf(ended), "known from its lookup, which is not repeated").toEqual(allAre(200));
+    expect(await statusesOf(ended), "cached").toEqual(allAre(200));
   }
   clock.now += 1;
   expect(await statusesOf(ended)).toEqual(allAre(401));
@@ -204,7 +204,7 @@ const readUsage = async (database: pg.Client, { id }: { id: string }): Promise<C
 const countRequests = async (database: pg.Client, key: { id: string }): Promise<number> =>
   (await readUsage(database, key)).reduce((sum, { requests }) => sum + requests, 0);
 
-/** Requests with a key, some at a time. */
+/** Sends requests with a key, in groups. */
 const use = async (at: Api, key: string, requests: number) => {
   for (let sent = 0; sent < requests; sent += 50) {
     const count = Math.min(50, requests - sent);
@@ -213,16 +213,16 @@ const use = async (at: Api, key: string, requests: number) => {
   }
 };
 
-describe("the use of a key", () => {
-  test("is counted exactly, by key and day, over all processes, with few writes", async () => {
+describe("the usage of a key", () => {
+  test("is counted exactly by key and day, across processes, with few writes", async () => {
     const own = await createSampleDatabase();
-    const start = () => startApi({ databaseUrl: own, env: FRESH_FOR_A_DAY });
+    const start = () => startTestApi({ databaseUrl: own, env: FRESH_FOR_A_DAY });
     const [one, other] = [await start(), await start()];
-    const database = await connect(own);
+    const database = await connectClient(own);
     const [first, second, unused] = [await addKey(database), await addKey(database), await addKey(database)];
     const untilCounted = (key: { id: string }, requests: number) =>
-      until(
-        `${requests} requests are written down`,
+      waitUntil(
+        `${requests} requests are stored`,
         () => countRequests(database, key),
         15,
         (count) => count === requests,
@@ -236,10 +236,10 @@ describe("the use of a key", () => {
     // A refused request counts. One on v1, or with a misspelt key, does not.
     expect((await ask("/registry/v2/garbage", { key: second.key }, one)).status).toBe(400);
     expect((await ask(V1[0] ?? "", { key: second.key }, one)).status).toBe(200);
-    expect((await ask(CHECK, { key: misspell(second.key) }, one)).status).toBe(401);
+    expect((await ask(CHECK, { key: misspellKey(second.key) }, one)).status).toBe(401);
     await Promise.all([use(one, first.key, 50), use(other, second.key, 149)]);
     const lastUsedAt = new Date();
-    // The end of a process writes what was counted since.
+    // A stopping process writes the remaining counts.
     await Promise.all([one.stop(), other.stop()]);
 
     const days = [startedAt, lastUsedAt].map((date) => date.toISOString().slice(0, 10));
@@ -261,20 +261,20 @@ describe("the use of a key", () => {
     expect(Number(rows[0]?.writes)).toBeLessThanOrEqual(20);
   });
 
-  test("is written down when the process stops right after the first request, with no connection open", async () => {
+  test("is stored when the process stops right after the first request, without an open connection", async () => {
     const key = await addKey(client);
-    const brief = await startApi({ databaseUrl, env: FRESH_FOR_A_DAY });
+    const brief = await startTestApi({ databaseUrl, env: FRESH_FOR_A_DAY });
     const headers = { Host: "localhost", "X-API-KEY": key.key, Connection: "close" };
     expect((await sendHttp(brief.port, { path: CHECK, headers, agent: false })).status).toBe(200);
     await brief.stop();
     expect(await countRequests(client, key)).toBe(1);
   });
 
-  test("is written down for a request that comes while the process is stopping", async () => {
+  test("is stored for a request during shutdown", async () => {
     const key = await addKey(client);
-    const ending = await startApi({ databaseUrl, env: FRESH_FOR_A_DAY });
-    // A connection that is open already may send one more request.
-    const socket = connectTo({ port: ending.port, host: "127.0.0.1" });
+    const ending = await startTestApi({ databaseUrl, env: FRESH_FOR_A_DAY });
+    // An open connection may send one more request.
+    const socket = connect({ port: ending.port, host: "127.0.0.1" });
     await once(socket, "connect");
     const stopping = ending.stop();
     await sleep(300);
@@ -285,12 +285,12 @@ describe("the use of a key", () => {
   });
 });
 
-test("no answer, log line or metric contains a key, even when the database fails", async () => {
+test("no response, log line or metric contains a key, even when the database fails", async () => {
   const [known, revoked] = [await addKey(client), await addKey(client)];
-  await endKey(client, revoked.key);
+  await revokeAddedKey(client, revoked.key);
   const unknown = generateKey();
-  const keys = [known.key, revoked.key, unknown, misspell(known.key), `${unknown}, ${known.key}`];
-  const secrets = [secretOf(known.key), secretOf(revoked.key), secretOf(unknown)];
+  const keys = [known.key, revoked.key, unknown, misspellKey(known.key), `${unknown}, ${known.key}`];
+  const secrets = [extractSecret(known.key), extractSecret(revoked.key), extractSecret(unknown)];
   const told: string[] = [];
   const statuses = new Set<number>();
 
@@ -305,10 +305,10 @@ test("no answer, log line or metric contains a key, even when the database fails
       }
     }
   };
-  /** Asks while the database is broken, with keys that are not remembered. */
+  /** Sends requests with keys that are not cached while the database is broken. */
   const tryWhile = async (breakIt: string, mendIt: string) => {
     const [stored, made] = [(await addKey(client)).key, generateKey()];
-    secrets.push(secretOf(stored), secretOf(made));
+    secrets.push(extractSecret(stored), extractSecret(made));
     await client.query(breakIt);
     try {
       await tryAll([CHECK, `/registry/v2/${VAULT}`], [stored, made]);
@@ -317,7 +317,7 @@ test("no answer, log line or metric contains a key, even when the database fails
     }
   };
 
-  // Keys where they do not belong.
+  // Keys in the wrong place.
   const elsewhere = [
     `/registry/v2/garbage?key=${known.key}`,
     `/registry/v2/${known.key}`,
@@ -347,12 +347,12 @@ test("no answer, log line or metric contains a key, even when the database fails
   await client.query("alter table service.api_key_usage rename column requests to inquiries");
   try {
     await tryAll([CHECK], [known.key]);
-    await until("the failure is logged", () => api.output().includes("Cannot write down how keys were used"), 15);
+    await waitUntil("the failure is logged", () => api.output().includes("Cannot store API key usage"), 15);
   } finally {
     await client.query("alter table service.api_key_usage rename column inquiries to requests");
   }
   await api.get("/health", { headers: { "X-API-KEY": known.key, "X-Request-Id": "the-last" } });
-  await until("the last request is in the log", () => api.output().includes("the-last"));
+  await waitUntil("the last request is in the log", () => api.output().includes("the-last"));
   expect(api.output()).toContain("Unexpected error");
   const metrics = await api.metrics();
   expect(metrics).toContain("delegation_registry_rate_limit_requests_total");

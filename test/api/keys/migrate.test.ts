@@ -2,25 +2,25 @@ import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import { pino } from "pino";
 import { describe, expect, onTestFinished, test } from "vitest";
-import { BatchLoad } from "../../../api/batch.ts";
-import { Database } from "../../../api/database.ts";
+import { BatchLoad } from "../../../api/database/batch-queue.ts";
+import { Database } from "../../../api/database/database.ts";
+import { migrate } from "../../../api/database/migrate.ts";
 import { generateKey } from "../../../api/keys/api-key.ts";
 import { KeyDirectory } from "../../../api/keys/key-directory.ts";
-import { migrate } from "../../../api/migrate.ts";
-import { type Api, CHECK, createSampleDatabase, FRESH_FOR_A_DAY, startApi } from "../../support/api.ts";
+import { type Api, CHECK, createSampleDatabase, FRESH_FOR_A_DAY, startTestApi } from "../../support/api.ts";
 import { createDatabaseRelay } from "../../support/database-relay.ts";
 import { addKey, createRole } from "../../support/keys.ts";
-import { connect, createDatabase, until } from "../../support/setup.ts";
+import { connectClient, createDatabase, waitUntil } from "../../support/setup.ts";
 
-const MIGRATIONS = readdirSync(join(import.meta.dirname, "../../../api/migrations")).sort();
+const MIGRATIONS = readdirSync(join(import.meta.dirname, "../../../api/database/migrations")).sort();
 
 const ask = (api: Api, key: string) => api.get(CHECK, { headers: { "X-API-KEY": key } });
 
 describe("migrate()", () => {
-  test("makes the schema once when ten processes start at the same moment", async () => {
+  test("creates the schema once when ten processes start concurrently", async () => {
     const url = await createDatabase();
     await Promise.all(Array.from({ length: 10 }, () => migrate(url)));
-    const database = await connect(url);
+    const database = await connectClient(url);
     const { rows } = await database.query("select name, applied_at from service.migration order by name");
     expect(rows.map(({ name }) => name)).toEqual(MIGRATIONS);
     await addKey(database);
@@ -32,8 +32,8 @@ describe("migrate()", () => {
 
   test("leaves nothing behind when a migration fails", async () => {
     const url = await createDatabase();
-    const database = await connect(url);
-    // This is the second table that the first migration makes.
+    const database = await connectClient(url);
+    // The second table of the first migration.
     await database.query("create schema service; create table service.api_key_usage ()");
     await expect(migrate(url)).rejects.toThrow('relation "api_key_usage" already exists');
     const { rows } = await database.query("select tablename from pg_tables where schemaname = 'service'");
@@ -47,7 +47,7 @@ describe("migrate()", () => {
   test("comments every table and column", async () => {
     const url = await createDatabase();
     await migrate(url);
-    const database = await connect(url);
+    const database = await connectClient(url);
     const { rows } = await database.query(`
       select relname || coalesce('.' || attname, '') as name
       from pg_class left join pg_attribute on attrelid = pg_class.oid and attnum >= 0 and not attisdropped
@@ -60,25 +60,25 @@ describe("migrate()", () => {
   });
 });
 
-describe("a role that may not create anything", () => {
+describe("a role without create rights", () => {
   test("can migrate a database that is up to date", async () => {
     const databaseUrl = await createDatabase();
     const { url, role } = await createRole(databaseUrl);
     await migrate(databaseUrl);
-    const owner = await connect(databaseUrl);
+    const owner = await connectClient(databaseUrl);
     await owner.query(`grant usage on schema service to ${role}; grant select on service.migration to ${role}`);
     await migrate(url);
     await Promise.all([migrate(url), migrate(url)]);
   });
 
-  test("gets the error of Postgres when a migration is missing", async () => {
+  test("gets Postgres' error when a migration is missing", async () => {
     const databaseUrl = await createDatabase();
     const { url, role } = await createRole(databaseUrl);
     await expect(migrate(url)).rejects.toThrow(/^permission denied for database/);
-    const owner = await connect(databaseUrl);
+    const owner = await connectClient(databaseUrl);
     expect((await owner.query("select to_regnamespace('service') as schema")).rows).toEqual([{ schema: null }]);
 
-    // A migration that is newer than what the owner has applied.
+    // A migration that the owner has not applied.
     await migrate(databaseUrl);
     await expect(migrate(url)).rejects.toThrow("permission denied for schema service");
     await owner.query(`grant usage on schema service to ${role}; grant select on service.migration to ${role}`);
@@ -86,29 +86,31 @@ describe("a role that may not create anything", () => {
     await expect(migrate(url)).rejects.toThrow("permission denied for schema service");
   });
 
-  test("cannot look up keys until it may read them, and says so", async () => {
+  test("gets an error from find() until it may read keys", async () => {
     const databaseUrl = await createDatabase();
     const { url, role } = await createRole(databaseUrl);
     await migrate(databaseUrl);
     const database = new Database(url, pino({ enabled: false }));
     onTestFinished(() => database.close());
     const directory = new KeyDirectory(database, new BatchLoad());
-    const owner = await connect(databaseUrl);
+    const owner = await connectClient(databaseUrl);
     const { key } = await addKey(owner);
     await expect(directory.find(key)).rejects.toMatchObject({
       problem: "database-unavailable",
-      message: expect.stringContaining("API keys cannot be looked up yet"),
+      message: expect.stringContaining("API keys cannot be checked yet"),
     });
-    await owner.query(`grant usage on schema service to ${role}; grant select on service.api_key to ${role}`);
+    await owner.query(
+      `grant usage on schema service to ${role}; grant select on all tables in schema service to ${role}`,
+    );
     expect(await directory.find(key)).toMatchObject({ isKnown: true });
   });
 
-  test("serves requests without keys before the owner makes the schema, and with keys after that, without a restart", async () => {
+  test("serves requests without keys before the schema exists, and with keys after, without a restart", async () => {
     const databaseUrl = await createSampleDatabase();
     const { url, role } = await createRole(databaseUrl);
-    const owner = await connect(databaseUrl);
+    const owner = await connectClient(databaseUrl);
     await owner.query(`grant pg_read_all_data to ${role}`);
-    const api = await startApi({ databaseUrl: url, env: FRESH_FOR_A_DAY });
+    const api = await startTestApi({ databaseUrl: url, env: FRESH_FOR_A_DAY });
 
     expect((await api.get(CHECK)).status).toBe(200);
     const refusal = await ask(api, generateKey());
@@ -128,23 +130,23 @@ describe("a role that may not create anything", () => {
   });
 });
 
-test("an API that starts before its Postgres makes the schema as soon as it can, and then accepts keys", async () => {
+test("an API that starts before Postgres creates the schema when it is up, and then accepts keys", async () => {
   const databaseUrl = await createDatabase();
   const relay = await createDatabaseRelay(databaseUrl);
-  const api = await startApi({ databaseUrl: relay.url });
+  const api = await startTestApi({ databaseUrl: relay.url });
   expect((await ask(api, generateKey())).status).toBe(503);
   expect(api.output()).toContain("API keys cannot be used");
   expect(api.output()).not.toContain(new URL(databaseUrl).password);
 
   await relay.open();
-  await until(
-    "an unknown key is a 401",
+  await waitUntil(
+    "an unknown key returns 401",
     async () => (await ask(api, generateKey())).status,
     10,
     (status) => status === 401,
   );
-  const { key } = await addKey(await connect(databaseUrl));
-  // Nothing is indexed in this database, but the key is accepted, and lifts the limit.
+  const { key } = await addKey(await connectClient(databaseUrl));
+  // Nothing is indexed here, but the key is accepted and lifts the limit.
   const response = await ask(api, key);
   expect(await response.json()).toMatchObject({ status: 503, type: "/docs#problem-not-indexed" });
   expect(response.headers.get("RateLimit")).toBeNull();

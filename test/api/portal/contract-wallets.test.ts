@@ -2,11 +2,11 @@ import pg from "pg";
 import { type Address, encodeFunctionData, type Hex, parseAbi, serializeErc6492Signature } from "viem";
 import type { PrivateKeyAccount } from "viem/accounts";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import type { LocalChain } from "../../../sandbox/chain.ts";
-import { compileContracts } from "../../../sandbox/contracts.ts";
-import { findFreePort } from "../../../stack/ports.ts";
+import type { LocalChain } from "../../../local/chain.ts";
+import { compileContracts } from "../../../local/compile-contracts.ts";
+import { findFreePort } from "../../../process/ports.ts";
 import { type Api, launchApi } from "../../support/api.ts";
-import { newWallet, Visitor } from "../../support/portal.ts";
+import { createWallet, Visitor } from "../../support/portal.ts";
 import { createDatabase, launchChain } from "../../support/setup.ts";
 
 const FACTORY: Address = "0xFac7000000000000000000000000000000000001";
@@ -19,6 +19,12 @@ const SECRET = "s3cret";
 let chains: LocalChain[];
 let database: pg.Client;
 let api: Api;
+/** Each sign-in is a minute after the one before: no failure is remembered, and none meets a limit. */
+let time = 0;
+const now = () => {
+  time += 60_000;
+  return time;
+};
 beforeAll(async () => {
   const code = await compileContracts();
   chains = await Promise.all([1, 137].map((chainId) => launchChain(chainId)));
@@ -28,9 +34,10 @@ beforeAll(async () => {
   await database.connect();
   api = await launchApi({
     databaseUrl,
+    now,
     env: {
       ...Object.fromEntries(chains.map(({ chainId, url }) => [`PONDER_RPC_URL_${chainId}`, `${url}/${SECRET}`])),
-      // Nothing listens there.
+      // No process listens there.
       PONDER_RPC_URL_10: `http://127.0.0.1:${await findFreePort()}/${SECRET}`,
       LOG_LEVEL: "trace",
     },
@@ -51,8 +58,8 @@ const deploy = async ({ client, accounts }: LocalChain, { address }: PrivateKeyA
   await client.mine({ blocks: 1 });
 };
 
-/** The signature of a wallet that is not deployed yet: it includes the call that deploys it. */
-const beforeDeployment = (owner: PrivateKeyAccount, signature: Hex): Hex =>
+/** Wraps the signature of a wallet that is not deployed yet, with the call that deploys it. */
+const wrapSignature = (owner: PrivateKeyAccount, signature: Hex): Hex =>
   serializeErc6492Signature({
     address: FACTORY,
     data: encodeFunctionData({ abi, functionName: "deploy", args: [owner.address] }),
@@ -70,42 +77,42 @@ const signIn = async (
 
 const chain = (index: number): LocalChain => {
   const found = chains[index];
-  if (!found) throw new Error("There is no such chain.");
+  if (!found) throw new Error(`No chain at index ${index}.`);
   return found;
 };
 
-test("a contract wallet signs in with its owner's key (ERC-1271), and with no other", async () => {
-  const owner = newWallet();
+test("a contract wallet signs in with its owner's key only (ERC-1271)", async () => {
+  const owner = createWallet();
   const address = await addressOf(chain(0), owner);
   await deploy(chain(0), owner);
   expect(await signIn(address, owner)).toMatchObject({
     status: 200,
     json: { session: { address, network: "Ethereum" } },
   });
-  expect(await signIn(address, newWallet())).toMatchObject({
+  expect(await signIn(address, createWallet())).toMatchObject({
     status: 403,
     json: { type: "/docs#problem-sign-in-refused", detail: expect.stringContaining("a contract on Ethereum") },
   });
 });
 
-test("a contract wallet that is not deployed yet signs in (ERC-6492), and is not deployed by that", async () => {
-  const owner = newWallet();
+test("a contract wallet signs in before its deployment (ERC-6492), which does not deploy it", async () => {
+  const owner = createWallet();
   const address = await addressOf(chain(0), owner);
-  const wrap = (signature: Hex) => beforeDeployment(owner, signature);
+  const wrap = (signature: Hex) => wrapSignature(owner, signature);
   expect(await signIn(address, owner, { wrap })).toMatchObject({ status: 200, json: { session: { address } } });
   expect(await chain(0).client.getCode({ address })).toBeUndefined();
 
-  expect(await signIn(address, newWallet(), { wrap })).toMatchObject({ status: 403 });
-  // With the call that deploys the wallet of another owner.
-  const other = newWallet();
-  const wrapOther = (signature: Hex) => beforeDeployment(other, signature);
+  expect(await signIn(address, createWallet(), { wrap })).toMatchObject({ status: 403 });
+  // The call deploys the wallet of another owner.
+  const other = createWallet();
+  const wrapOther = (signature: Hex) => wrapSignature(other, signature);
   expect(await signIn(address, other, { wrap: wrapOther })).toMatchObject({ status: 403 });
-  // Without the call that deploys it.
+  // The call is missing.
   expect(await signIn(address, owner)).toMatchObject({ status: 403 });
 });
 
-test("a contract wallet has separate keys on each network, where another wallet may have its address", async () => {
-  const owner = newWallet();
+test("a contract wallet has separate keys on each network, as other wallets may have its address there", async () => {
+  const owner = createWallet();
   const address = await addressOf(chain(0), owner);
   for (const each of chains) await deploy(each, owner);
   const [onMainnet, onPolygon] = [new Visitor(api), new Visitor(api)];
@@ -120,8 +127,8 @@ test("a contract wallet has separate keys on each network, where another wallet 
   expect(await onPolygon.send(`keys/${key?.prefix}`, { method: "DELETE" })).toMatchObject({ status: 404 });
 });
 
-test("a contract wallet is refused on a network without an RPC URL, and a wallet with a private key is not", async () => {
-  const owner = newWallet();
+test("a contract wallet is refused on a network without an RPC URL; a wallet with a private key is not", async () => {
+  const owner = createWallet();
   const address = await addressOf(chain(0), owner);
   expect(await signIn(address, owner, { chainId: 8453 })).toMatchObject({
     status: 403,
@@ -131,13 +138,13 @@ test("a contract wallet is refused on a network without an RPC URL, and a wallet
   expect(await signIn(owner.address, owner, { chainId: 31337 })).toMatchObject({ status: 200 });
 });
 
-test("an RPC that does not answer is a 503, and neither log nor answer contains its URL", async () => {
-  const owner = newWallet();
+test("sign-in returns 503 when the RPC does not answer, and shows its URL neither in the log nor in the response", async () => {
+  const owner = createWallet();
   const answer = await signIn(await addressOf(chain(0), owner), owner, { chainId: 10 });
   expect(answer).toMatchObject({
     status: 503,
-    headers: { "retry-after": "5" },
-    json: { type: "/docs#problem-network-unavailable", detail: expect.stringContaining("could not be asked") },
+    headers: { "retry-after": "10" },
+    json: { type: "/docs#problem-network-unavailable", detail: expect.stringContaining("does not respond") },
   });
   expect(answer.body).not.toContain(SECRET);
   expect(api.output()).not.toContain(SECRET);

@@ -1,11 +1,12 @@
 import pg from "pg";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { prefixOf } from "../../../api/keys/api-key.ts";
-import { type Api, CHECK, createSampleDatabase, FRESH_FOR_A_DAY, launchApi, startApi } from "../../support/api.ts";
+import { type Api, CHECK, createSampleDatabase, FRESH_FOR_A_DAY, launchApi, startTestApi } from "../../support/api.ts";
 import { createDatabaseRelay } from "../../support/database-relay.ts";
 import { addKey } from "../../support/keys.ts";
-import { newWallet, signedIn, Visitor } from "../../support/portal.ts";
-import { until } from "../../support/setup.ts";
+import { createWallet, signInVisitor, Visitor } from "../../support/portal.ts";
+import { runKeys } from "../../support/run-keys.ts";
+import { waitUntil } from "../../support/setup.ts";
 
 let databaseUrl: string;
 let database: pg.Client;
@@ -28,8 +29,8 @@ const ask = async (key: string, at = api) => {
 
 const ANSWERED = { status: 200, limit: null, body: "true" };
 
-test("a key is made, used, listed with its use, revoked, and refused at once", async () => {
-  const visitor = await signedIn(api);
+test("a key is created, used, listed with its usage, revoked, and refused at once", async () => {
+  const visitor = await signInVisitor(api);
   const { status, json } = await visitor.makeKey("  Example app ");
   expect(status).toBe(201);
   const { key, ...made } = json;
@@ -46,8 +47,8 @@ test("a key is made, used, listed with its use, revoked, and refused at once", a
 
   expect(await ask(key)).toEqual(ANSWERED);
   expect(await ask(key)).toEqual(ANSWERED);
-  const used = await until(
-    "its use is written down",
+  const used = await waitUntil(
+    "its usage is stored",
     async () => (await visitor.keys())[0],
     20,
     (key) => key?.requests === 2,
@@ -60,14 +61,14 @@ test("a key is made, used, listed with its use, revoked, and refused at once", a
   expect(refused.status).toBe(401);
   expect(refused.body).toContain("has been revoked");
   expect((await visitor.keys())[0]).toMatchObject({ prefix: made.prefix, revokedAt: expect.any(String) });
-  // To revoke it again changes nothing.
+  // Revoking it again changes nothing.
   const [before] = await visitor.keys();
   expect((await visitor.send(`keys/${made.prefix}`, { method: "DELETE" })).status).toBe(204);
   expect(await visitor.keys()).toEqual([before]);
 });
 
-test("a key is shown once, and stored nowhere", async () => {
-  const visitor = await signedIn(api);
+test("a key is shown once and not stored", async () => {
+  const visitor = await signInVisitor(api);
   const { key } = (await visitor.makeKey("once")).json;
   expect((await visitor.send("keys")).body).not.toContain(key);
   const { rows } = await database.query("select * from service.api_key where prefix = $1", [prefixOf(key)]);
@@ -75,15 +76,15 @@ test("a key is shown once, and stored nowhere", async () => {
 });
 
 test("a key works in every process", async () => {
-  const { key } = (await (await signedIn(api)).makeKey("everywhere")).json;
-  expect(await ask(key, await startApi({ databaseUrl, env: FRESH_FOR_A_DAY }))).toEqual(ANSWERED);
+  const { key } = (await (await signInVisitor(api)).makeKey("everywhere")).json;
+  expect(await ask(key, await startTestApi({ databaseUrl, env: FRESH_FOR_A_DAY }))).toEqual(ANSWERED);
 });
 
-describe("a wallet may have five keys", () => {
+describe("a wallet may have five keys:", () => {
   const limitOf = (answers: readonly { status: number }[]) => answers.map(({ status }) => status).sort();
 
   test("a sixth is refused until one is revoked", async () => {
-    const visitor = await signedIn(api);
+    const visitor = await signInVisitor(api);
     const answers = [];
     for (let number = 0; number < 6; number++) answers.push(await visitor.makeKey(`key ${number}`));
     expect(limitOf(answers)).toEqual([201, 201, 201, 201, 201, 409]);
@@ -103,10 +104,10 @@ describe("a wallet may have five keys", () => {
     ]);
   });
 
-  test("five of thirty are made when they come at the same moment, from two browsers, to two processes", async () => {
-    const other = await startApi({ databaseUrl, env: { ...FRESH_FOR_A_DAY, PUBLIC_URL: api.url } });
-    const wallet = newWallet();
-    const here = await signedIn(api, wallet);
+  test("thirty concurrent requests from two browsers to two processes create five", async () => {
+    const other = await startTestApi({ databaseUrl, env: { ...FRESH_FOR_A_DAY, PUBLIC_URL: api.url } });
+    const wallet = createWallet();
+    const here = await signInVisitor(api, wallet);
     const there = here.at(other);
     const answers = await Promise.all(
       Array.from({ length: 30 }, (_, number) =>
@@ -121,9 +122,9 @@ describe("a wallet may have five keys", () => {
     expect(await here.keys()).toHaveLength(5);
   });
 
-  test("a sixth is refused while another process is making the fifth", async () => {
-    const wallet = newWallet();
-    const visitor = await signedIn(api, wallet);
+  test("a sixth is refused while another process creates the fifth", async () => {
+    const wallet = createWallet();
+    const visitor = await signInVisitor(api, wallet);
     for (let number = 0; number < 4; number++) await visitor.makeKey(`key ${number}`);
     await database.query("begin");
     await database.query(
@@ -131,7 +132,7 @@ describe("a wallet may have five keys", () => {
       [wallet.address.toLowerCase()],
     );
     const answering = visitor.makeKey("one too many");
-    await until(
+    await waitUntil(
       "it waits for the other process",
       async () => (await database.query("select from pg_locks where not granted")).rows.length > 0,
       5,
@@ -140,11 +141,11 @@ describe("a wallet may have five keys", () => {
     expect(await visitor.keys()).toHaveLength(5);
   });
 
-  test("DEVELOPER_KEYS_PER_WALLET sets another number, and a wallet that has more keeps them", async () => {
-    const wallet = newWallet();
-    const visitor = await signedIn(api, wallet);
+  test("DEVELOPER_KEYS_PER_WALLET changes the limit, and a wallet above it keeps its keys", async () => {
+    const wallet = createWallet();
+    const visitor = await signInVisitor(api, wallet);
     for (let number = 0; number < 3; number++) await visitor.makeKey(`key ${number}`);
-    const strict = await startApi({ databaseUrl, env: { DEVELOPER_KEYS_PER_WALLET: "2", PUBLIC_URL: api.url } });
+    const strict = await startTestApi({ databaseUrl, env: { DEVELOPER_KEYS_PER_WALLET: "2", PUBLIC_URL: api.url } });
     const there = visitor.at(strict);
     const answer = await there.send("keys", { method: "POST", body: { name: "x" }, headers: { Origin: api.url } });
     expect(answer).toMatchObject({ status: 409, json: { detail: expect.stringContaining("2 keys") } });
@@ -152,8 +153,125 @@ describe("a wallet may have five keys", () => {
   });
 });
 
-test("a wallet cannot list or revoke keys of others, and cannot tell them from keys that do not exist", async () => {
-  const [owner, stranger] = [await signedIn(api), await signedIn(api)];
+test("a wallet may make twenty keys a day, revoked or not, and learns when it may make another", async () => {
+  const wallet = createWallet();
+  const visitor = await signInVisitor(api, wallet);
+  const makeAndRevoke = async () => {
+    const made = await visitor.makeKey("one of many");
+    if (made.status === 201) await visitor.send(`keys/${made.json.prefix}`, { method: "DELETE" });
+    return made;
+  };
+  for (let number = 0; number < 20; number++) expect((await makeAndRevoke()).status).toBe(201);
+  const refused = await makeAndRevoke();
+  expect(refused).toMatchObject({
+    status: 429,
+    json: { type: "/docs#problem-rate-limited", detail: expect.stringMatching(/20 keys a day.*after \d{4}-.* UTC/) },
+  });
+  expect(Number(refused.headers["retry-after"])).toBeGreaterThan(86_000);
+  const owner = wallet.address.toLowerCase();
+  await database.query(
+    `update service.api_key set created_at = now() - interval '1 day' where id = (
+      select min(id) from service.api_key where owner = $1)`,
+    [owner],
+  );
+  expect([(await makeAndRevoke()).status, (await makeAndRevoke()).status]).toEqual([201, 429]);
+  // Others are not affected.
+  expect((await (await signInVisitor(api)).makeKey("first")).status).toBe(201);
+});
+
+test("a blocked account's keys are refused, it cannot create others, and it learns why; its keys return with it", async () => {
+  const wallet = createWallet();
+  const visitor = await signInVisitor(api, wallet);
+  const { key } = (await visitor.makeKey("abused")).json;
+  const bystander = (await (await signInVisitor(api)).makeKey("innocent")).json.key;
+  await runKeys(["block", wallet.address], databaseUrl);
+
+  // Another process has not cached the key.
+  const other = await startTestApi({ databaseUrl, env: FRESH_FOR_A_DAY });
+  const refused = await ask(key, other);
+  expect(refused.status).toBe(401);
+  expect(refused.body).toContain("has blocked the owner of this API key");
+  expect(await ask(bystander, other)).toEqual(ANSWERED);
+  expect(await visitor.makeKey("another")).toMatchObject({
+    status: 403,
+    json: { type: "/docs#problem-account-blocked", detail: expect.stringContaining("blocked this account") },
+  });
+  expect((await visitor.send("keys")).json).toMatchObject({ isBlocked: true, keys: [{ name: "abused" }] });
+
+  await runKeys(["unblock", wallet.address], databaseUrl);
+  expect(await ask(key, await startTestApi({ databaseUrl, env: FRESH_FOR_A_DAY }))).toEqual(ANSWERED);
+  expect((await visitor.makeKey("another")).status).toBe(201);
+  expect((await visitor.send("keys")).json).toMatchObject({ isBlocked: false });
+});
+
+test("creating a key ends with a 503 if no prefix is free", async () => {
+  const visitor = await signInVisitor(api);
+  await database.query(`
+    create function service.refuse() returns trigger language plpgsql as 'begin return null; end';
+    create trigger refuse before insert on service.api_key for each row execute function service.refuse()`);
+  try {
+    expect(await visitor.makeKey("none")).toMatchObject({
+      status: 503,
+      headers: { "retry-after": expect.any(String) },
+      json: { type: "/docs#problem-overloaded", detail: expect.stringContaining("Try again") },
+    });
+  } finally {
+    await database.query("drop function service.refuse cascade");
+  }
+  expect((await visitor.makeKey("one")).status).toBe(201);
+});
+
+test("a name is plain printable text, and none can pass for a key", async () => {
+  const visitor = await signInVisitor(api);
+  const bad = {
+    "an escape sequence": "\u001b[31mred",
+    "a line break": "a\nb",
+    "a line separator": "a\u2028b",
+    "reversed text": "a\u202eb",
+    "an invisible character": "a\u200bb",
+    "an invisible letter": "\u3164",
+    "a lone surrogate": "\ud800",
+    "a prefix": "delreg_a1B2c3D4",
+    "a prefix in capitals": "DELREG_a1B2c3D4",
+    "a prefix in wide letters": "ｄｅｌｒｅｇ＿a1B2",
+    "a prefix after a space": "  delreg_a1B2",
+  };
+  for (const [what, name] of Object.entries(bad)) {
+    const answer = await visitor.makeKey(name);
+    expect(answer, what).toMatchObject({ status: 400, json: { detail: expect.stringMatching(/^name must/) } });
+  }
+  for (const name of ["Example app (2)", "Größe & Söhne", "東京", "साइट", "a_b", "🚀"]) {
+    const answer = await visitor.makeKey(name);
+    expect(answer, name).toMatchObject({ status: 201, json: { name } });
+    await visitor.send(`keys/${answer.json.prefix}`, { method: "DELETE" });
+  }
+});
+
+test("a revoked key is refused as revoked for 30 days, then deleted with its usage", async () => {
+  const [older, old] = [await addKey(database, "older"), await addKey(database, "old")];
+  await database.query(
+    `update service.api_key set revoked_at = now() - make_interval(days => case id when $1 then 30 else 29 end)
+      where id in ($1, $2)`,
+    [older.id, old.id],
+  );
+  await database.query("insert into service.api_key_usage select unnest($1::bigint[]), '2024-01-01', 1, now()", [
+    [older.id, old.id],
+  ]);
+  const started = await startTestApi({ databaseUrl, env: FRESH_FOR_A_DAY });
+  const { rows } = await waitUntil(
+    "a key is deleted",
+    () =>
+      database.query("select api_key_id from service.api_key_usage where api_key_id in ($1, $2)", [older.id, old.id]),
+    20,
+    ({ rows }) => rows.length < 2,
+  );
+  expect(rows).toEqual([{ api_key_id: old.id }]);
+  expect(await ask(older.key, started)).toMatchObject({ status: 401, body: expect.stringContaining("is unknown") });
+  expect(await ask(old.key, started)).toMatchObject({ status: 401, body: expect.stringContaining("been revoked") });
+});
+
+test("a wallet cannot list or revoke keys of others, nor tell them from keys that do not exist", async () => {
+  const [owner, stranger] = [await signInVisitor(api), await signInVisitor(api)];
   const { key, prefix } = (await owner.makeKey("mine")).json;
   const operators = await addKey(database, "the operator's");
   expect(await stranger.keys()).toEqual([]);
@@ -169,23 +287,23 @@ test("a wallet cannot list or revoke keys of others, and cannot tell them from k
   expect(await ask(operators.key)).toEqual(ANSWERED);
 });
 
-test("a wallet has its keys in every browser", async () => {
-  const wallet = newWallet();
-  await (await signedIn(api, wallet)).makeKey("first");
-  expect((await (await signedIn(api, wallet)).keys()).map(({ name }) => name)).toEqual(["first"]);
+test("a wallet sees its keys in every browser", async () => {
+  const wallet = createWallet();
+  await (await signInVisitor(api, wallet)).makeKey("first");
+  expect((await (await signInVisitor(api, wallet)).keys()).map(({ name }) => name)).toEqual(["first"]);
 });
 
-test("a key cannot be made without a session", async () => {
+test("creating a key returns 401 without a session", async () => {
   expect(await new Visitor(api).makeKey("x")).toMatchObject({
     status: 401,
     json: { type: "/docs#problem-not-signed-in" },
   });
 });
 
-test("every request is a 503 while Postgres cannot be reached", async () => {
+test("every request returns 503 while Postgres is unreachable", async () => {
   const relay = await createDatabaseRelay(databaseUrl);
   await relay.open();
-  const visitor = await signedIn(await startApi({ databaseUrl: relay.url }));
+  const visitor = await signInVisitor(await startTestApi({ databaseUrl: relay.url }));
   relay.close();
   const expectUnavailable = async (path: string, method: string, body?: unknown) =>
     expect(await visitor.send(path, { method, body })).toMatchObject({
@@ -195,18 +313,18 @@ test("every request is a 503 while Postgres cannot be reached", async () => {
     });
   await expectUnavailable("keys", "GET");
   await expectUnavailable("session", "GET");
-  await expectUnavailable("challenge", "POST", { address: newWallet().address, chainId: 1 });
+  await expectUnavailable("challenge", "POST", { address: createWallet().address, chainId: 1 });
   await expectUnavailable("keys", "POST", { name: "x" });
   await expectUnavailable("session", "DELETE");
 });
 
-test("a request is a 503 while the tables are missing", async () => {
-  const visitor = await signedIn(api);
+test("a request returns 503 while the tables are missing", async () => {
+  const visitor = await signInVisitor(api);
   await database.query("alter table service.session rename to session_");
   try {
     expect(await visitor.send("keys")).toMatchObject({
       status: 503,
-      json: { type: "/docs#problem-database-unavailable", detail: expect.stringContaining("not there yet") },
+      json: { type: "/docs#problem-database-unavailable", detail: expect.stringContaining("do not exist yet") },
     });
   } finally {
     await database.query("alter table service.session_ rename to session");

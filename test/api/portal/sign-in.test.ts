@@ -1,11 +1,13 @@
+import type { OutgoingHttpHeaders } from "node:http";
 import { connect } from "node:net";
+import { networkInterfaces } from "node:os";
 import pg from "pg";
 import { createSiweMessage, parseSiweMessage, type SiweMessage } from "viem/siwe";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { type Api, launchApi, startApi } from "../../support/api.ts";
-import { sendHttp } from "../../support/http.ts";
-import { newWallet, signedIn, Visitor } from "../../support/portal.ts";
-import { createDatabase, until } from "../../support/setup.ts";
+import { type Api, launchApi, startTestApi } from "../../support/api.ts";
+import { sendBytes, sendHttp } from "../../support/http.ts";
+import { createWallet, signInVisitor, Visitor } from "../../support/portal.ts";
+import { createDatabase, waitUntil } from "../../support/setup.ts";
 
 let databaseUrl: string;
 let database: pg.Client;
@@ -33,14 +35,14 @@ const expectProblem = (answer: Refusal, status: number, problem: string, detail:
 const expectRefused = (answer: Refusal, detail: string | RegExp = /./) =>
   expectProblem(answer, 403, "sign-in-refused", detail);
 
-/** Begins to sign in, and signs the message. */
-const beginAndSign = async (visitor = new Visitor(api), wallet = newWallet()) => {
+/** Begins a sign-in, and signs the message. */
+const beginAndSign = async (visitor = new Visitor(api), wallet = createWallet()) => {
   const message = await visitor.begin(wallet.address);
   return { visitor, wallet, message, signature: await wallet.signMessage({ message }) };
 };
 
-test("a wallet signs in with one signature, and out again", async () => {
-  const [visitor, wallet] = [new Visitor(api), newWallet()];
+test("a wallet signs in with one signature, and signs out", async () => {
+  const [visitor, wallet] = [new Visitor(api), createWallet()];
   expect(await readSession(visitor)).toBeNull();
   const message = await visitor.begin(wallet.address, 137);
   expect(message).toContain(
@@ -67,7 +69,7 @@ test("a wallet signs in with one signature, and out again", async () => {
   const out = await visitor.send("session", { method: "DELETE" });
   expect(out.status).toBe(204);
   expect(out.headers["set-cookie"]).toEqual([expect.stringMatching(/^delegations-session=; .*Max-Age=0/)]);
-  // The cookie is of no use any more.
+  // The cookie is no longer valid.
   visitor.cookies.set("delegations-session", token);
   expect(await readSession(visitor)).toBeNull();
   expectProblem(await visitor.send("keys"), 401, "not-signed-in");
@@ -82,16 +84,16 @@ describe("sign-in is refused", () => {
     ["another page", /for another page/, ({ uri }) => ({ uri: `${uri}/other` })],
     ["another scheme", /for another page/, ({ uri }) => ({ uri: uri.replace("http:", "https:") })],
     ["another chain", /wallet and network/, () => ({ chainId: 10 })],
-    ["another wallet", /wallet and network/, () => ({ address: newWallet().address })],
-    ["an unknown nonce", /over, was used already/, () => ({ nonce: "0".repeat(32) })],
+    ["another wallet", /wallet and network/, () => ({ address: createWallet().address })],
+    ["an unknown nonce", /expired, was used already/, () => ({ nonce: "0".repeat(32) })],
     ["an expired message", /has expired/, () => ({ issuedAt: later(-600_000), expirationTime: later(-1) })],
-    ["a time of issue to come", /not valid yet/, () => ({ issuedAt: later(120_000), expirationTime: later(180_000) })],
+    ["a future time of issue", /not valid yet/, () => ({ issuedAt: later(120_000), expirationTime: later(180_000) })],
     ["a message that is not valid yet", /not valid yet/, () => ({ notBefore: later(60_000) })],
     ["no expiry", /not the message/, () => ({ expirationTime: undefined })],
     ["a validity of a day", /valid for too long/, () => ({ expirationTime: later(86_400_000) })],
     ["another statement", /not the message/, () => ({ statement: "Give me a million." })],
   ])("for a signed message with %s", async ([, detail, change]) => {
-    const [visitor, wallet] = [new Visitor(api), newWallet()];
+    const [visitor, wallet] = [new Visitor(api), createWallet()];
     const asked = parseSiweMessage(await visitor.begin(wallet.address)) as SiweMessage;
     const message = createSiweMessage({ ...asked, ...change(asked) });
     expectRefused(await visitor.finish(message, await wallet.signMessage({ message })), detail);
@@ -108,14 +110,14 @@ describe("sign-in is refused", () => {
     ["no fields at all", () => "hello"],
     ["no text", () => ""],
   ])("for a signed message with %s", async ([, change]) => {
-    const [visitor, wallet] = [new Visitor(api), newWallet()];
+    const [visitor, wallet] = [new Visitor(api), createWallet()];
     const message = change(await visitor.begin(wallet.address));
     expectRefused(await visitor.finish(message, await wallet.signMessage({ message })), "not the message");
   });
 
   test("for the signature of another key", async () => {
     const { visitor, message } = await beginAndSign();
-    const forged = await newWallet().signMessage({ message });
+    const forged = await createWallet().signMessage({ message });
     expectRefused(await visitor.finish(message, forged), "not the signature of the wallet's own key");
     expect(await readSession(visitor)).toBeNull();
   });
@@ -126,13 +128,13 @@ describe("sign-in is refused", () => {
     expectRefused(await visitor.finish(message, signature), "was used already");
   });
 
-  test("for a message that was tried with a wrong signature before", async () => {
+  test("for a message that was sent with a wrong signature before", async () => {
     const { visitor, message, signature } = await beginAndSign();
     expectRefused(await visitor.finish(message, "0x00"));
     expectRefused(await visitor.finish(message, signature), "was used already");
   });
 
-  test("in another browser than the one that began it, which can still finish", async () => {
+  test("in another browser than the one that began it, which can still finish it", async () => {
     const { visitor, wallet, message, signature } = await beginAndSign();
     const other = new Visitor(api);
     expectRefused(await other.finish(message, signature), "in another browser");
@@ -141,14 +143,14 @@ describe("sign-in is refused", () => {
     expect(await visitor.finish(message, signature)).toMatchObject({ status: 200 });
   });
 
-  test("after its row has expired, even if the row is still there", async () => {
+  test("after its row has expired, even if the row still exists", async () => {
     const { visitor, message, signature } = await beginAndSign();
     const { nonce } = parseSiweMessage(message);
     await database.query("update service.sign_in set expires_at = now() where nonce = $1", [nonce]);
-    expectRefused(await visitor.finish(message, signature), "is over");
+    expectRefused(await visitor.finish(message, signature), "has expired");
   });
 
-  test("for 19 of 20 requests that finish it at the same moment", async () => {
+  test("for 19 of 20 concurrent requests that finish it", async () => {
     const { visitor, message, signature } = await beginAndSign();
     const answers = await Promise.all(Array.from({ length: 20 }, () => visitor.finish(message, signature)));
     expect(answers.map(({ status }) => status).sort()).toEqual([200, ...Array(19).fill(403)]);
@@ -156,25 +158,25 @@ describe("sign-in is refused", () => {
 });
 
 describe("a session", () => {
-  test("expires, and the next sign-in deletes its row and those of old sign-ins", async () => {
-    const visitor = await signedIn(api);
-    await new Visitor(api).begin(newWallet().address);
+  test("expires, and the next sign-in deletes expired sessions and sign-ins", async () => {
+    const visitor = await signInVisitor(api);
+    await new Visitor(api).begin(createWallet().address);
     await database.query(
       "update service.session set expires_at = now(); update service.sign_in set expires_at = now()",
     );
     expect(await readSession(visitor)).toBeNull();
     expectProblem(await visitor.send("keys"), 401, "not-signed-in");
-    await signedIn(api);
+    await signInVisitor(api);
     const { rows } = await database.query(
       "select (select count(*) from service.session) + (select count(*) from service.sign_in) as rows",
     );
     expect(rows).toEqual([{ rows: "1" }]);
   });
 
-  test("is ended by another sign-in in the same browser", async () => {
-    const visitor = await signedIn(api);
+  test("ends with another sign-in in the same browser", async () => {
+    const visitor = await signInVisitor(api);
     const old = visitor.at(api);
-    const wallet = newWallet();
+    const wallet = createWallet();
     await visitor.signIn(wallet);
     expect(await readSession(visitor)).toMatchObject({ address: wallet.address });
     expect(await readSession(old)).toBeNull();
@@ -189,9 +191,9 @@ describe("a session", () => {
   });
 
   test("is valid in every process, and its stored token is not a valid cookie", async () => {
-    const other = await startApi({ databaseUrl, env: { PUBLIC_URL: api.url } });
-    const wallet = newWallet();
-    const visitor = await signedIn(api, wallet);
+    const other = await startTestApi({ databaseUrl, env: { PUBLIC_URL: api.url } });
+    const wallet = createWallet();
+    const visitor = await signInVisitor(api, wallet);
     expect(await readSession(visitor.at(other))).toMatchObject({ address: wallet.address });
     const { rows } = await database.query("select token from service.session");
     const cookie = visitor.cookies.get("delegations-session") ?? "";
@@ -205,7 +207,7 @@ describe("a session", () => {
 
 describe("a request from another site, which carries the cookie,", () => {
   const CHANGES = {
-    "POST challenge": { address: newWallet().address, chainId: 1 },
+    "POST challenge": { address: createWallet().address, chainId: 1 },
     "POST session": { message: "", signature: "0x" },
     "DELETE session": undefined,
     "POST keys": { name: "theirs" },
@@ -224,14 +226,14 @@ describe("a request from another site, which carries the cookie,", () => {
   );
   test.for(CASES)("cannot change anything: $change from $from", async ({ change, body, headers }) => {
     const [method = "", path = ""] = change.split(" ");
-    const visitor = await signedIn(api);
+    const visitor = await signInVisitor(api);
     expectProblem(await visitor.send(path, { method, body, headers }), 403, "cross-site");
     expect(await readSession(visitor)).not.toBeNull();
     expect(await visitor.keys()).toEqual([]);
   });
 
   test.for(["session", "keys"])("cannot read anything: %s", async (path) => {
-    const visitor = await signedIn(api);
+    const visitor = await signInVisitor(api);
     for (const headers of [
       { Origin: "https://evil.example" },
       { "Sec-Fetch-Site": "cross-site" },
@@ -242,7 +244,7 @@ describe("a request from another site, which carries the cookie,", () => {
   });
 
   test("gets no CORS headers, and no preflight", async () => {
-    const visitor = await signedIn(api);
+    const visitor = await signInVisitor(api);
     const headers = { Origin: "https://evil.example", "Access-Control-Request-Method": "DELETE" };
     const answers = [
       await visitor.send("session"),
@@ -258,8 +260,8 @@ describe("a request from another site, which carries the cookie,", () => {
     }
   });
 
-  test("cannot send a form as JSON, whatever its content type", async () => {
-    const visitor = await signedIn(api);
+  test("cannot send a form as JSON with any content type", async () => {
+    const visitor = await signInVisitor(api);
     for (const type of [
       "application/x-www-form-urlencoded",
       "text/plain",
@@ -278,11 +280,11 @@ describe("a request from another site, which carries the cookie,", () => {
   });
 });
 
-describe("the site that a sign-in is for", () => {
-  test("is not taken from the Host header, which a proxy at another name could set", async () => {
+describe("the site of a sign-in", () => {
+  test("does not come from the Host header, which a proxy with another name could set", async () => {
     const answer = await new Visitor(api).send("challenge", {
       method: "POST",
-      body: { address: newWallet().address, chainId: 1 },
+      body: { address: createWallet().address, chainId: 1 },
       headers: { Host: "evil.example", Origin: "http://evil.example" },
     });
     expectRefused(answer, "PUBLIC_URL");
@@ -298,9 +300,50 @@ describe("the site that a sign-in is for", () => {
     }
   });
 
-  test("is PUBLIC_URL, and over https the cookie is for that host alone", async () => {
-    const secure = await startApi({ databaseUrl, env: { PUBLIC_URL: "https://api.example" } });
-    const [visitor, wallet] = [new Visitor(secure), newWallet()];
+  test.for<[string, OutgoingHttpHeaders]>([
+    ["X-Forwarded-For", { "X-Forwarded-For": "127.0.0.1" }],
+    ["an empty X-Forwarded-For", { "X-Forwarded-For": "" }],
+    ["X-Forwarded-Proto", { "X-Forwarded-Proto": "http" }],
+    ["Forwarded", { Forwarded: "for=127.0.0.1" }],
+    ["Via", { Via: "1.1 proxy" }],
+    ["X-Real-IP", { "X-Real-IP": "127.0.0.1" }],
+    ["True-Client-IP", { "True-Client-IP": "127.0.0.1" }],
+    ["CF-Connecting-IP", { "CF-Connecting-IP": "127.0.0.1" }],
+  ])("is no loopback host through a proxy that sends %s", async ([, headers]) => {
+    const { json } = await new Visitor(api).send<SessionAnswer>("session", { headers });
+    expect(json).toEqual({ origin: null, session: null });
+    const answer = await new Visitor(api).send("challenge", {
+      method: "POST",
+      body: { address: createWallet().address, chainId: 1 },
+      headers,
+    });
+    expectRefused(answer, "not through a proxy");
+  });
+
+  test("is no loopback host through a trusted proxy, nor over HTTP/1.0", async () => {
+    const proxied = await startTestApi({ databaseUrl, env: { TRUST_PROXY: "127.0.0.1" } });
+    expect((await new Visitor(proxied).send<SessionAnswer>("session")).json.origin).toBeNull();
+    const other = await startTestApi({ databaseUrl, env: { TRUST_PROXY: "10.0.0.0/8" } });
+    expect((await new Visitor(other).send<SessionAnswer>("session")).json.origin).toBe(other.url);
+    const head = `GET /developers/api/session HTTP/1.0\r\nHost: ${new URL(api.url).host}\r\n\r\n`;
+    expect((await sendBytes(api.port, head)).body).toBe('{"origin":null,"session":null}');
+  });
+
+  const outside = Object.values(networkInterfaces())
+    .flatMap((addresses) => addresses ?? [])
+    .find(({ family, internal }) => family === "IPv4" && !internal)?.address;
+  test.skipIf(!outside)("is no loopback host for a client with another address", async () => {
+    for (const host of ["localhost", "127.0.0.1"]) {
+      const headers = { Host: `${host}:${api.port}`, Origin: `http://${host}:${api.port}` };
+      const path = "/developers/api/session";
+      const answer = await sendHttp(api.port, { path, headers, ...(outside && { localAddress: outside }) });
+      expect(answer.body).toBe('{"origin":null,"session":null}');
+    }
+  });
+
+  test("is PUBLIC_URL, and over https the cookie is bound to its host", async () => {
+    const secure = await startTestApi({ databaseUrl, env: { PUBLIC_URL: "https://api.example" } });
+    const [visitor, wallet] = [new Visitor(secure), createWallet()];
     const headers = { Origin: "https://api.example", Host: "10.0.0.7:8080" };
     const message = await visitor.begin(wallet.address, 1, headers);
     expect(message).toMatch(/^api\.example wants you to sign in/);
@@ -316,8 +359,8 @@ describe("the site that a sign-in is for", () => {
 });
 
 describe("a body", () => {
-  test("with bad fields is a 400 that names each of them", async () => {
-    const visitor = await signedIn(api);
+  test("with bad fields returns 400 with each of them", async () => {
+    const visitor = await signInVisitor(api);
     const parameters = async (path: string, body: unknown) => {
       const answer = visitor.send<{ errors: { parameter: string }[] }>(path, { method: "POST", body });
       const { status, json } = await answer;
@@ -333,37 +376,33 @@ describe("a body", () => {
       expect(await parameters("keys", body)).toEqual(["body"]);
   });
 
-  test("of more than 32 KB is a 413", async () => {
-    const visitor = await signedIn(api);
+  test("of more than 32 KB returns 413", async () => {
+    const visitor = await signInVisitor(api);
     const body = { name: "x".repeat(40_000) };
     expectProblem(await visitor.send("keys", { method: "POST", body }), 413, "body-too-large");
     const chunked = await visitor.send("keys", { method: "POST", body, headers: { "Transfer-Encoding": "chunked" } });
     expectProblem(chunked, 413, "body-too-large");
   });
 
-  test("that is cut off is a 400 in the log, and no unexpected error", async () => {
+  test("that is cut off is logged as 400, not as an unexpected error", async () => {
+    const countLogged = () => api.output().split('"route":"/developers/api/challenge","status":400').length;
+    const before = countLogged();
     const socket = connect(api.port, "127.0.0.1");
     socket.end(
       [
         "POST /developers/api/challenge HTTP/1.1",
         `Host: ${new URL(api.url).host}`,
-        "X-Request-Id: cut-off",
         `Origin: ${api.url}`,
         "Content-Type: application/json",
         'Content-Length: 100\r\n\r\n{"address":"0x',
       ].join("\r\n"),
     );
-    const lineOf = () =>
-      api
-        .output()
-        .split("\n")
-        .find((line) => line.includes('"cut-off"'));
-    expect(await until("the request is logged", lineOf)).toContain('"route":"/developers/api/challenge","status":400');
+    await waitUntil("the request is logged", () => countLogged() > before);
     expect(api.output()).not.toContain("Unexpected error");
   });
 });
 
-test("another method is a 405 with Allow", async () => {
+test("the developer API returns 405 with Allow for another method", async () => {
   for (const [path, allow] of [
     ["challenge", "POST"],
     ["session", "GET, POST, DELETE"],
@@ -375,17 +414,22 @@ test("another method is a 405 with Allow", async () => {
   }
 });
 
-test("sign-in is limited by address, with a budget of its own beside that of /registry", async () => {
-  const limited = await startApi({
+test("sign-in has its own rate limit per address, apart from /registry", async () => {
+  const limited = await startTestApi({
     databaseUrl,
-    env: { RATE_LIMIT_REQUESTS: "3", RATE_LIMIT_WINDOW_SECONDS: "3600", TRUST_PROXY: "127.0.0.1/32" },
+    env: {
+      RATE_LIMIT_REQUESTS: "3",
+      RATE_LIMIT_WINDOW_SECONDS: "3600",
+      TRUST_PROXY: "127.0.0.1/32",
+      PUBLIC_URL: "https://api.example",
+    },
   });
   const visitor = new Visitor(limited);
   const begin = (address: string) =>
     visitor.send("challenge", {
       method: "POST",
-      body: { address: newWallet().address, chainId: 1 },
-      headers: { "X-Forwarded-For": address },
+      body: { address: createWallet().address, chainId: 1 },
+      headers: { Origin: "https://api.example", "X-Forwarded-For": address },
     });
   for (let request = 0; request < 3; request++) expect((await begin("192.0.2.1")).status).toBe(200);
   const refused = await begin("192.0.2.1");
@@ -396,8 +440,8 @@ test("sign-in is limited by address, with a budget of its own beside that of /re
   expect([question.status, question.headers.get("RateLimit")]).toEqual([400, expect.stringContaining("r=2;")]);
 });
 
-test("with DEVELOPER_PORTAL=off, there is no page, no API and no documentation of it", async () => {
-  const without = await startApi({ databaseUrl, env: { DEVELOPER_PORTAL: "off" } });
+test("DEVELOPER_PORTAL=off removes the page, its API and its documentation", async () => {
+  const without = await startTestApi({ databaseUrl, env: { DEVELOPER_PORTAL: "off" } });
   for (const path of ["/developers", "/developers/api/session", "/developers/api/keys"]) {
     expect((await without.get(path)).status).toBe(404);
   }
@@ -410,7 +454,7 @@ test("the log contains no cookie, address, signature, nonce, key or name of a ke
   await visitor.finish(message, signature);
   const { json } = await visitor.makeKey("secret project");
   await visitor.finish(message, signature);
-  await until("the requests are logged", () => api.output().includes("/developers/api/keys"));
+  await waitUntil("the requests are logged", () => api.output().includes("/developers/api/keys"));
   const secrets = [
     ...visitor.cookies.values(),
     wallet.address,

@@ -1,13 +1,13 @@
 import { connect } from "node:net";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type ApiProcess as Api, CHECK, FRESH_FOR_A_DAY, launchApiProcess } from "../../support/api.ts";
-import { observe } from "../../support/bystander.ts";
-import { residentMb } from "../../support/measure.ts";
-import { parseMetrics, samplesOf } from "../../support/metrics.ts";
+import { observeBystander } from "../../support/bystander.ts";
+import { readResidentMb } from "../../support/measure.ts";
+import { findSamples, parseMetrics } from "../../support/metrics.ts";
 import { createPopularDatabase } from "../../support/million.ts";
-import { until } from "../../support/setup.ts";
+import { waitUntil } from "../../support/setup.ts";
 
-// Clients that hang up before they are answered, or in the middle of a long list.
+// Clients that disconnect before the response, or in the middle of a long list.
 
 const FANS = 20_000;
 const ROUNDS = 4;
@@ -19,7 +19,7 @@ let popular: Awaited<ReturnType<typeof createPopularDatabase>>;
 let api: Api;
 beforeAll(async () => {
   popular = await createPopularDatabase(FANS);
-  // Short of memory, so that garbage is collected: what stays is what leaks.
+  // A small heap, so that garbage is collected and only leaks remain.
   const env = { ...FRESH_FOR_A_DAY, LOG_LEVEL: "warn", NODE_OPTIONS: "--max-old-space-size=100" };
   api = await launchApiProcess({ databaseUrl: popular.databaseUrl, env });
 });
@@ -28,7 +28,7 @@ afterAll(async () => {
   await popular?.client.end();
 });
 
-/** When a client hangs up: after so many ms, or when the first part of the answer is there. */
+/** When a client disconnects: after this many ms, or when the first part of the response arrives. */
 type Moment = number | "answered";
 
 const askAndLeave = (path: string, when: Moment) =>
@@ -53,30 +53,30 @@ const askMany = async (times: number, path: string, moments: readonly Moment[]) 
   await Promise.all(Array.from({ length: AT_ONCE }, work));
 };
 
-/** Connections in use, and whatever waits for one. */
+/** Reads the pool connections in use, and the questions that wait for one. */
 const readBusy = async () => {
   const samples = parseMetrics(await api.metrics());
-  const busy = samplesOf(samples, "pool_connections", { state: "busy" });
+  const busy = findSamples(samples, "pool_connections", { state: "busy" });
   expect(busy).toHaveLength(3);
-  return [...busy, ...samplesOf(samples, "pool_waiting"), ...samplesOf(samples, "questions_waiting")].filter(
+  return [...busy, ...findSamples(samples, "pool_waiting"), ...findSamples(samples, "questions_waiting")].filter(
     ({ value }) => value > 0,
   );
 };
 
-test(`${ROUNDS * CHECKS} checks and ${ROUNDS * LISTS} long lists whose clients hang up leave nothing behind`, async () => {
+test(`${ROUNDS * CHECKS} checks and ${ROUNDS * LISTS} long lists cancelled by their clients leak no memory, connection or cursor`, async () => {
   const path = `/registry/v2/${popular.popular}`;
   const sizes: number[] = [];
-  const { meanwhile } = await observe(api, async () => {
+  const { meanwhile } = await observeBystander(api, async () => {
     for (let round = 0; round < ROUNDS; round++) {
       await askMany(CHECKS, CHECK, [0, 1, 2, 5, "answered"]);
       await askMany(LISTS, path, [0, 5, 20, 60, "answered"]);
-      sizes.push(residentMb(api.pid));
+      sizes.push(readResidentMb(api.pid));
     }
   });
   expect(Math.max(...sizes) - (sizes[0] ?? 0), `MB after each round: ${sizes}`).toBeLessThan(50);
   expect(meanwhile.slowest).toBeLessThan(5_000);
 
-  await until("all connections are back in their pools", readBusy, 30, ({ length }) => length === 0);
+  await waitUntil("all connections are back in their pools", readBusy, 30, ({ length }) => length === 0);
   const { rows } = await popular.client.query(
     "select state, query from pg_stat_activity where application_name = 'api' and datname = current_database()",
   );
@@ -87,7 +87,7 @@ test(`${ROUNDS * CHECKS} checks and ${ROUNDS * LISTS} long lists whose clients h
     expect(query).not.toMatch(/^(declare|fetch)/);
   }
 
-  // All places for long lists are free: four at once are sent whole.
+  // All slots for long lists are free: four at once are sent completely.
   const lists = await Promise.all(Array.from({ length: 4 }, async () => (await api.get(path)).json()));
   for (const list of lists) expect(list).toHaveLength(FANS);
   expect(api.output()).not.toMatch(/Unexpected error|unhandled|broke off/i);

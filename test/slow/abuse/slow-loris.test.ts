@@ -1,12 +1,12 @@
 import { connect } from "node:net";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type ApiProcess as Api, CHECK, launchSampleApiProcess } from "../../support/api.ts";
-import { observe } from "../../support/bystander.ts";
+import { observeBystander } from "../../support/bystander.ts";
 
-// Clients that keep a connection by sending next to nothing over it.
+// Clients that keep a connection busy by sending a byte at a time.
 
 const CLIENTS = 100;
-/** The limits of docs/security.md, and how late a busy machine may be. */
+/** Timeouts of docs/security.md, and the tolerance for a busy machine. */
 const HEADERS_S = 11;
 const REQUEST_S = 16;
 const LATE_S = 3;
@@ -51,8 +51,8 @@ const WAYS: [way: string, beginning: string, rest: string, seconds: number, rece
   ["a chunked body", `${HEAD}Transfer-Encoding: chunked\r\n\r\n`, "1\r\nx\r\n".repeat(200), REQUEST_S, ANSWERED],
 ];
 
-test(`clients that send one byte at a time, ${CLIENTS} in each of ${WAYS.length} ways, are cut off in time; others are served`, async () => {
-  const { alone, meanwhile } = await observe(api, () =>
+test(`${CLIENTS * WAYS.length} clients that send one byte at a time are disconnected in time, and other clients are served`, async () => {
+  const { alone, meanwhile } = await observeBystander(api, () =>
     Promise.all(
       WAYS.map(async ([way, beginning, rest, seconds, expected]) => {
         const all = await Promise.all(Array.from({ length: CLIENTS }, () => drip(beginning, rest)));

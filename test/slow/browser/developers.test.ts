@@ -1,21 +1,20 @@
 import { createServer } from "node:http";
-import type { Page } from "playwright-core";
 import { expect, onTestFinished, test } from "vitest";
-import { findFreePort } from "../../../stack/ports.ts";
+import { findFreePort } from "../../../process/ports.ts";
 import {
   DESKTOP,
   describeInBrowser,
   expectAccessible,
-  focused,
-  heading,
-  makeKey,
+  findHeading,
+  makeKeyOnPage,
   PHONE,
-  signIn,
+  signInWithWallet,
+  waitUntilFocused,
 } from "../../support/browser.ts";
 import { createBrowserWallet } from "../../support/browser-wallet.ts";
-import { connect, until } from "../../support/setup.ts";
+import { connectClient, waitUntil } from "../../support/setup.ts";
 
-/** A server of another origin. */
+/** Serves an empty page from another origin. */
 const serveEmptyPage = async (): Promise<number> => {
   const server = createServer((_, response) => response.setHeader("Content-Type", "text/html").end("<p>Hello"));
   onTestFinished(() => void server.close());
@@ -24,66 +23,55 @@ const serveEmptyPage = async (): Promise<number> => {
   return port;
 };
 
-const untilFocusIsOn = (page: Page, id: string) =>
-  until(
-    `focus is on ${id}`,
-    () => focused(page),
-    10,
-    (element) => element === id,
-  );
-
 describeInBrowser("the developer page", (open, site) => {
   test("keeps its session in a cookie that no script can read, over reloads", async () => {
     const page = await open("/developers", createBrowserWallet());
-    await signIn(page);
+    await signInWithWallet(page);
     expect(await page.evaluate("document.cookie")).toBe("");
     const session = (await page.context().cookies()).find(({ name }) => name === "delegations-session");
     expect(session).toMatchObject({ httpOnly: true, sameSite: "Strict", path: "/" });
     await page.reload();
-    await heading(page, "Your keys").waitFor();
+    await findHeading(page, "Your keys").waitFor();
   });
 
-  // On the same machine, another port is another origin of the same site: there the cookie is sent.
-  test.each(["localhost", "127.0.0.1"])(
-    "gives a page of another origin, on %s, nothing for the cookie",
-    async (host) => {
-      const page = await open("/developers", createBrowserWallet());
-      await signIn(page);
-      const evil = await page.context().newPage();
-      await evil.goto(`http://${host}:${await serveEmptyPage()}/`);
-      const attempts = await evil.evaluate(`(async () => {
-      const at = ${JSON.stringify(`${site.url}/developers/api/`)};
-      const send = (path, init) => fetch(at + path, { credentials: "include", ...init }).then(() => "read", () => "kept out");
+  // Another port of the same host is another origin but the same site: browsers send the cookie there.
+  test.each(["localhost", "127.0.0.1"])("a page of another origin, on %s, cannot use the cookie", async (host) => {
+    const page = await open("/developers", createBrowserWallet());
+    await signInWithWallet(page);
+    const evil = await page.context().newPage();
+    await evil.goto(`http://${host}:${await serveEmptyPage()}/`);
+    const attempts = await evil.evaluate(`(async () => {
+      const baseUrl = ${JSON.stringify(`${site.url}/developers/api/`)};
+      const send = (path, init) => fetch(baseUrl + path, { credentials: "include", ...init }).then(() => "read", () => "blocked");
       return [
         await send("keys"),
         await send("session", { method: "DELETE" }),
         await send("keys", { method: "POST", headers: { "Content-Type": "application/json" }, body: '{"name":"theirs"}' }),
         await send("keys", { method: "POST", headers: { "Content-Type": "text/plain" }, body: '{"name":"theirs"}' }),
-        await send("keys", { method: "POST", mode: "no-cors", body: '{"name":"theirs"}' }).then(() => "kept out"),
+        await send("keys", { method: "POST", mode: "no-cors", body: '{"name":"theirs"}' }).then(() => "blocked"),
       ];
     })()`);
-      expect(attempts).toEqual(Array(5).fill("kept out"));
-      // A form needs no script.
-      await evil.setContent(
-        `<form method="post" enctype="text/plain" action="${site.url}/developers/api/keys"><input name='{"name":"theirs","x":"' value='"}'></form>`,
-      );
-      const posted = evil.waitForResponse(/\/developers\/api\/keys$/);
-      await evil.evaluate("document.forms[0].submit()");
-      expect((await posted).status()).toBe(403);
-      await page.reload();
-      await page.getByText("No keys yet").waitFor();
-    },
-  );
+    expect(attempts).toEqual(Array(5).fill("blocked"));
+    // A form needs no script.
+    await evil.setContent(
+      `<form method="post" enctype="text/plain" action="${site.url}/developers/api/keys"><input name='{"name":"theirs","x":"' value='"}'></form>`,
+    );
+    const posted = evil.waitForResponse(/\/developers\/api\/keys$/);
+    await evil.evaluate("document.forms[0].submit()");
+    expect((await posted).status()).toBe(403);
+    await page.reload();
+    await page.getByText("No keys yet").waitFor();
+  });
 
   test("shows the name of a wallet that announces itself (EIP-6963)", async () => {
     const page = await open("/developers", createBrowserWallet({ name: "Example Wallet" }));
     await page.getByRole("button", { name: "Sign in with Example Wallet" }).click();
-    await heading(page, "Your keys").waitFor();
+    await findHeading(page, "Your keys").waitFor();
   });
 
   test("says what to do without a wallet", async () => {
     const page = await open("/developers");
-    await heading(page, "No wallet found in this browser").waitFor();
+    await findHeading(page, "No wallet found in this browser").waitFor();
     await expectAccessible(page);
   });
 
@@ -94,28 +82,28 @@ describeInBrowser("the developer page", (open, site) => {
     await page.getByRole("button", { name: /^Sign in with/ }).click();
     await page.getByRole("alert").filter({ hasText: "You declined in your wallet" }).waitFor();
     wallet.isWilling = true;
-    await signIn(page);
+    await signInWithWallet(page);
   });
 
   test("asks to sign in again after the session has ended", async () => {
     const wallet = createBrowserWallet();
     const page = await open("/developers", { ...wallet, allowed: /status of 401/ });
-    await signIn(page);
-    const database = await connect(site.databaseUrl);
+    await signInWithWallet(page);
+    const database = await connectClient(site.databaseUrl);
     await database.query("delete from service.session where owner = $1", [wallet.account.address.toLowerCase()]);
     await page.getByLabel("Name of a new key").fill("too late");
     await page.getByRole("button", { name: "Make a key" }).click();
-    await page.getByRole("alert").filter({ hasText: "Your session is over" }).waitFor();
-    await signIn(page);
+    await page.getByRole("alert").filter({ hasText: "Your session has ended" }).waitFor();
+    await signInWithWallet(page);
   });
 
   test("makes no key without a name, and no more than 5 for a wallet", async () => {
     const page = await open("/developers", createBrowserWallet());
-    await signIn(page);
+    await signInWithWallet(page);
     await page.getByRole("button", { name: "Make a key" }).click();
     await page.getByRole("alert").filter({ hasText: "Give it a name" }).waitFor();
     for (let number = 1; number <= 5; number++) {
-      await makeKey(page, `Key ${number}`);
+      await makeKeyOnPage(page, `Key ${number}`);
       await page.getByRole("button", { name: "I have stored it" }).click();
       await page.getByText(`${number} of 5`).waitFor();
     }
@@ -131,10 +119,10 @@ describeInBrowser("the developer page", (open, site) => {
     await button.click();
     await page.getByRole("alert").filter({ hasText: "cannot be reached" }).waitFor();
     await page.reload();
-    await heading(page, "The service cannot be reached").waitFor();
+    await findHeading(page, "The service cannot be reached").waitFor();
     await page.unroute("**/developers/api/**");
     await page.getByRole("button", { name: "Try again" }).click();
-    await signIn(page);
+    await signInWithWallet(page);
   });
 
   test("leads to the address where users sign in, from another one", async () => {
@@ -147,7 +135,7 @@ describeInBrowser("the developer page", (open, site) => {
     expect(await link.getAttribute("href")).toBe("https://api.example/developers");
     await page.route("**/developers/api/session", (route) => route.fulfill({ json: { origin: null, session: null } }));
     await page.reload();
-    await heading(page, "Nobody can sign in here yet").waitFor();
+    await findHeading(page, "Nobody can sign in here yet").waitFor();
   });
 
   test.for([
@@ -158,8 +146,8 @@ describeInBrowser("the developer page", (open, site) => {
     const page = await open("/developers", { ...wallet, colorScheme, viewport });
     await page.getByRole("button", { name: /^Sign in with/ }).waitFor();
     await expectAccessible(page);
-    await signIn(page);
-    await makeKey(page, "Example app of the team with the long name, on its second server");
+    await signInWithWallet(page);
+    await makeKeyOnPage(page, "Example app of the team with the long name, on its second server");
     await expectAccessible(page);
     await page.getByRole("button", { name: /^Revoke/ }).click();
     await page.getByRole("dialog").waitFor();
@@ -172,24 +160,26 @@ describeInBrowser("the developer page", (open, site) => {
     const page = await open("/developers", createBrowserWallet());
     await page.getByRole("button", { name: /^Sign in with/ }).focus();
     await page.keyboard.press("Enter");
-    await untilFocusIsOn(page, "keys-title");
+    await waitUntilFocused(page, "keys-title");
     await page.keyboard.press("Tab");
     await page.keyboard.type("By keyboard");
     await page.keyboard.press("Enter");
     await page.getByRole("region", { name: "The key for “By keyboard”" }).waitFor();
-    await untilFocusIsOn(page, "made-key");
+    await waitUntilFocused(page, "made-key");
     await page.getByRole("button", { name: "I have stored it" }).press("Enter");
-    await untilFocusIsOn(page, "keys-title");
+    await waitUntilFocused(page, "keys-title");
     await page.getByRole("button", { name: "Revoke By keyboard" }).press("Enter");
     await page.getByRole("dialog").waitFor();
     await page.keyboard.press("Escape");
+    // The focus is restored before the close event, which removes the dialog.
+    await page.locator("dialog").waitFor({ state: "detached" });
     const focusedText = () => page.evaluate("document.activeElement.textContent");
-    await until("focus is where it was", async () => (await focusedText()) === "Revoke");
+    await waitUntil("focus is back on the button", async () => (await focusedText()) === "Revoke");
     await page.keyboard.press("Enter");
     await page.getByRole("button", { name: "Revoke key" }).press("Enter");
     await page.getByText("No keys yet").waitFor();
-    await untilFocusIsOn(page, "keys-title");
+    await waitUntilFocused(page, "keys-title");
     await page.getByRole("button", { name: "Sign out" }).press("Enter");
-    await untilFocusIsOn(page, "sign-in-title");
+    await waitUntilFocused(page, "sign-in-title");
   });
 });

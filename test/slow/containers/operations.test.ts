@@ -4,14 +4,14 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { expect, onTestFinished, test } from "vitest";
-import { startApi } from "../../support/api.ts";
-import { parseMetrics, samplesOf } from "../../support/metrics.ts";
-import { describeWith } from "../../support/programs.ts";
-import { createChain, createDatabase, startIndexer, until } from "../../support/setup.ts";
+import { startTestApi } from "../../support/api.ts";
+import { findSamples, parseMetrics } from "../../support/metrics.ts";
+import { describeWithPrograms } from "../../support/programs.ts";
+import { ROOT } from "../../support/root.ts";
+import { createChain, createDatabase, startIndexer, waitUntil } from "../../support/setup.ts";
 
-// The files of ops/ agree with the metrics that the service serves, and with the documents.
+// Compares the files of ops/ with the service's metrics and with docs/operating.md.
 
-const ROOT = join(import.meta.dirname, "../../..");
 const read = (path: string) => readFileSync(join(ROOT, path), "utf8");
 
 type Panel = {
@@ -33,8 +33,8 @@ const alerts = read("ops/prometheus/alerts.yml")
   .slice(1);
 const guide = read("docs/operating.md");
 
-/** The names of metrics in a text. A schema is called ponder_sync. */
-const metricsIn = (text: string): string[] => [
+/** Finds metric names in a text. ponder_sync is a schema. */
+const findMetricNames = (text: string): string[] => [
   ...new Set(text.match(/\b(delegation_registry|ponder(?!_sync\b)|process|nodejs)_\w+/g) ?? []),
 ];
 
@@ -43,8 +43,8 @@ const runPromtool = async (...args: string[]) => {
   return stdout;
 };
 
-describeWith(["promtool"], "promtool", () => {
-  test("accepts the configuration, and every alert fires when it should and not otherwise", async () => {
+describeWithPrograms(["promtool"], "promtool", () => {
+  test("accepts the configuration, and the rule tests cover every alert", async () => {
     expect(await runPromtool("check", "config", "ops/prometheus/prometheus.yml")).toContain("SUCCESS");
     expect(await runPromtool("test", "rules", "ops/prometheus/alerts.test.yml")).toContain("SUCCESS");
     const tests = read("ops/prometheus/alerts.test.yml");
@@ -58,7 +58,7 @@ describeWith(["promtool"], "promtool", () => {
       record: `panel:${index}`,
       expr: expr.replaceAll("$__rate_interval", "1m"),
     }));
-    // JSON is YAML, too.
+    // JSON is valid YAML.
     writeFileSync(join(directory, "rules.yml"), JSON.stringify({ groups: [{ name: "dashboard", rules }] }));
     expect(await runPromtool("check", "rules", join(directory, "rules.yml"))).toContain(`${rules.length} rules found`);
   });
@@ -77,7 +77,7 @@ test("every alert has a summary, a description, a severity, and a section in doc
   expect(guide.match(/^#### /gm)).toHaveLength(alerts.length);
 });
 
-test("the dashboard reads from the provisioned data source, and every panel has a description and a unit", () => {
+test("the dashboard uses the provisioned data source, and every panel has a description and a unit", () => {
   const { panels } = dashboard;
   const [, uid] = /uid: (\S+)/.exec(read("ops/grafana/provisioning/datasources/prometheus.yml")) ?? [];
   expect(new Set(panels.map(({ id }) => id)).size).toBe(panels.length);
@@ -91,7 +91,7 @@ test("the dashboard reads from the provisioned data source, and every panel has 
   }
 });
 
-test("no panel of the dashboard overlaps another", () => {
+test("the dashboard's panels do not overlap", () => {
   const taken = new Map<string, string>();
   for (const { title, gridPos } of dashboard.panels) {
     for (let x = gridPos.x; x < gridPos.x + gridPos.w; x++) {
@@ -104,23 +104,23 @@ test("no panel of the dashboard overlaps another", () => {
   }
 });
 
-test("API and indexer serve every metric that alerts, dashboard and docs name, and docs name every metric of the API", async () => {
+test("API and indexer serve every metric of alerts, dashboard and docs, and docs list every metric of the API", async () => {
   const chain = await createChain(1);
   const databaseUrl = await createDatabase();
   const indexer = await startIndexer({ databaseUrl, chains: [chain] });
-  // Without its store the API limits by itself, and has metrics of that.
-  const api = await startApi({ databaseUrl, env: { RATE_LIMIT_STORE: "redis://127.0.0.1:1" } });
-  await until("the API answers for the chain", async () =>
-    samplesOf(parseMetrics(await api.metrics()), "chain_answered").some(({ value }) => value === 1),
+  // Without its store the API limits per process, and reports that in metrics.
+  const api = await startTestApi({ databaseUrl, env: { RATE_LIMIT_STORE: "redis://127.0.0.1:1" } });
+  await waitUntil("the API answers for the chain", async () =>
+    findSamples(parseMetrics(await api.metrics()), "chain_answered").some(({ value }) => value === 1),
   );
 
   const ofApi = namesOf(await api.metrics());
   const ofIndexer = namesOf(await (await fetch(`http://127.0.0.1:${indexer.port}/metrics`)).text());
-  const named = metricsIn([...alerts, ...expressions].join("\n"));
+  const named = findMetricNames([...alerts, ...expressions].join("\n"));
   expect(named.length).toBeGreaterThan(30);
   expect(named.filter((name) => !ofApi.series.has(name) && !ofIndexer.series.has(name))).toEqual([]);
 
-  const documented = metricsIn(guide).filter((name) => !/_(process|nodejs)_$|^(process|nodejs)_$/.test(name));
+  const documented = findMetricNames(guide).filter((name) => !/_(process|nodejs)_$|^(process|nodejs)_$/.test(name));
   const served = new Set([...ofApi.families, ...ofIndexer.families]);
   expect(documented.filter((name) => !served.has(name))).toEqual([]);
   const own = [...ofApi.families].filter((name) => !/^delegation_registry_(process|nodejs)_/.test(name));
@@ -128,7 +128,7 @@ test("API and indexer serve every metric that alerts, dashboard and docs name, a
   expect(own.length).toBeGreaterThan(15);
 });
 
-/** The families of a text of metrics, and the names of their series. */
+/** Parses the metric families and the names of their series. */
 const namesOf = (text: string) => {
   const families = [...text.matchAll(/^# TYPE (\w+) (\w+)$/gm)].map(([, name = "", type]) => ({ name, type }));
   const series = families.flatMap(({ name, type }) =>

@@ -3,18 +3,19 @@ import { Agent } from "node:http";
 import { setTimeout as sleep } from "node:timers/promises";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { isUp } from "../../../stack/is-up.ts";
+import { isUp } from "../../../process/is-up.ts";
 import { CHECK, createSampleDatabase, FRESH_FOR_A_DAY, VAULT } from "../../support/api.ts";
-import { ask, type Container, createHost, type Host, ROOT, readCompose } from "../../support/compose.ts";
-import { describeWith } from "../../support/programs.ts";
-import { until } from "../../support/setup.ts";
+import { type Container, createHost, type Host, readCompose, sendRequest } from "../../support/compose.ts";
+import { describeWithPrograms } from "../../support/programs.ts";
+import { ROOT } from "../../support/root.ts";
+import { waitUntil } from "../../support/setup.ts";
 
-// API containers and the bundled proxy of docker-compose.yml, as processes, under load.
+// API containers and the proxy of docker-compose.yml, as processes, under load.
 
 const CLIENTS = 8;
 const LIST = `/registry/v2/${VAULT}`;
 
-describeWith(["docker-compose", "python3", "nginx", "redis-server"], "a rolling restart", () => {
+describeWithPrograms(["docker-compose", "python3", "nginx", "redis-server"], "a rolling restart", () => {
   let host: Host;
   let databaseUrl: string;
   let key: string;
@@ -26,9 +27,9 @@ describeWith(["docker-compose", "python3", "nginx", "redis-server"], "a rolling 
     await untilHealthy(api);
     return api;
   };
-  /** Asks as its health check does, without a process for each request. */
+  /** Polls /health like the health check, without a process for each request. */
   const untilHealthy = ({ url, output }: Container) =>
-    until("it is healthy", () => isUp(`${url}/health`), 60).catch((error) => {
+    waitUntil("it is healthy", () => isUp(`${url}/health`), 60).catch((error) => {
       throw new Error(output(), { cause: error });
     });
 
@@ -50,14 +51,14 @@ describeWith(["docker-compose", "python3", "nginx", "redis-server"], "a rolling 
     key = (await promisify(execFile)("npm", words, { cwd: ROOT, env })).stdout.trim();
     await startHost();
     apis.push(await startApi(), await startApi());
-    await until("the proxy answers", async () => (await fetch(`${host.url}/health`)).ok, 30);
+    await waitUntil("the proxy answers", async () => (await fetch(`${host.url}/health`)).ok, 30);
     list = await (await fetch(`${host.url}${LIST}`, { headers: { "X-API-KEY": key } })).text();
     expect(JSON.parse(list)).not.toHaveLength(0);
   }, 300_000);
   afterAll(() => host?.stop());
 
-  /** Sends requests without pause over kept connections, and collects every wrong answer. */
-  const load = () => {
+  /** Sends requests continuously over kept-alive connections, and collects every wrong answer. */
+  const startLoad = () => {
     const agent = new Agent({ keepAlive: true, maxSockets: CLIENTS });
     const failures: string[] = [];
     let answers = 0;
@@ -68,7 +69,7 @@ describeWith(["docker-compose", "python3", "nginx", "redis-server"], "a rolling 
         const path = round % 4 === 0 ? LIST : CHECK;
         const startedAt = performance.now();
         try {
-          const { status, body } = await ask(host.url, path, { agent, headers: { "X-API-KEY": key } });
+          const { status, body } = await sendRequest(host.url, path, { agent, headers: { "X-API-KEY": key } });
           if (status !== 200 || body !== (path === LIST ? list : "true"))
             failures.push(`${status} ${body.slice(0, 200)}`);
         } catch (error) {
@@ -89,14 +90,14 @@ describeWith(["docker-compose", "python3", "nginx", "redis-server"], "a rolling 
     };
   };
 
-  test("of all API containers, one after the other, fails no request", async () => {
-    const running = load();
+  test("of all API containers, one by one, fails no request", async () => {
+    const running = startLoad();
     await sleep(500);
     for (let round = 0; round < 2; round++) {
       for (const [index, api] of apis.entries()) {
         expect(await api.stop()).toBe(0);
         apis[index] = await startApi();
-        // The proxy looks the name up every second.
+        // The proxy resolves the name every second.
         await sleep(1500);
       }
     }
@@ -106,8 +107,8 @@ describeWith(["docker-compose", "python3", "nginx", "redis-server"], "a rolling 
     expect(slowestMs).toBeLessThan(2000);
   });
 
-  test("fails no request while more containers start, and while they go", async () => {
-    const running = load();
+  test("fails no request while containers are added and removed", async () => {
+    const running = startLoad();
     const more = await Promise.all([host.start("api"), host.start("api")]);
     for (const api of more) await untilHealthy(api);
     await sleep(1500);
@@ -116,11 +117,11 @@ describeWith(["docker-compose", "python3", "nginx", "redis-server"], "a rolling 
     expect((await running.end()).failures).toEqual([]);
   });
 
-  test("fails no request while the name server still has the address of a stopped container", async () => {
-    // TEST-NET-1 of RFC 5737: no machine has it.
+  test("fails no request while the name server returns the address of a stopped container", async () => {
+    // TEST-NET-1 of RFC 5737: no machine has this address.
     await startHost(["192.0.2.1"]);
     apis.push(await startApi());
-    const running = load();
+    const running = startLoad();
     await sleep(3000);
     const { failures, slowestMs } = await running.end();
     expect(failures).toEqual([]);

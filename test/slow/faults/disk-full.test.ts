@@ -6,17 +6,17 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { promisify } from "node:util";
 import pg from "pg";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import type { Fault } from "../../../soak/faults.ts";
-import { launchService, survive } from "../../support/survive.ts";
+import { expectSurvival, launchService } from "../../support/survive.ts";
+import type { Fault } from "../soak/faults.ts";
 
-// The tables are on a small disk that fills up. The write-ahead log is not: without room for it, Postgres ends.
+// The tables are on a small disk that fills up. The write-ahead log is elsewhere: without space for it, Postgres stops.
 
 const SIZE_MB = 48;
 const FULL_MS = 8_000;
 
 const run = promisify(execFile);
 
-/** A small file system in memory, which only root may make. */
+/** Mounts a small file system in memory, which needs root. */
 const mountSmallDisk = async () => {
   const directory = await mkdtemp(join(tmpdir(), "delegation-registry-disk-"));
   const removeDirectory = () => rm(directory, { recursive: true, force: true });
@@ -69,7 +69,7 @@ describe.skipIf(!isPossible)(
       await disk?.remove();
     });
 
-    test("an index on a full disk stays at its block, logs why, and goes on when there is room again", async () => {
+    test("an index on a full disk stays at its block, logs why, and continues when there is space again", async () => {
       const { service } = launched;
       const ballast = join(disk.directory, "ballast");
       const indexed = async () => (await service.indexedBlocks()).get(1) ?? 0;
@@ -79,7 +79,7 @@ describe.skipIf(!isPossible)(
         concerns: () => true,
         run: async () => {
           await writeFile(ballast, Buffer.alloc(SIZE_MB * 2 ** 20)).catch(() => {});
-          // Existing pages can still be written for a while.
+          // Postgres can still write to existing pages for a while.
           let last = await indexed();
           for (const endsAt = Date.now() + FULL_MS; Date.now() < endsAt; await sleep(500)) {
             const now = await indexed();
@@ -89,7 +89,7 @@ describe.skipIf(!isPossible)(
           await rm(ballast);
         },
       };
-      await survive(service, diskFull);
+      await expectSurvival(service, diskFull);
       expect(stayedFor).toBeGreaterThan(3);
       expect(service.indexerOutput).toMatch(/No space left on device|could not extend file/);
     });

@@ -1,14 +1,14 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { type Fault, lockHeld } from "../../../soak/faults.ts";
-import { type ApiProcess, CHECK, HOT, launchApiProcess, startApi, VAULT } from "../../support/api.ts";
+import { type ApiProcess, CHECK, HOT, launchApiProcess, startTestApi, VAULT } from "../../support/api.ts";
 import type { ExplorerNetwork } from "../../support/explorer.ts";
-import { parseMetrics, readValue, samplesOf } from "../../support/metrics.ts";
-import { runningProcesses } from "../../support/processes.ts";
-import { until } from "../../support/setup.ts";
-import { launchService, survive } from "../../support/survive.ts";
+import { findSamples, parseMetrics, readValue } from "../../support/metrics.ts";
+import { listProcesses } from "../../support/processes.ts";
+import { waitUntil } from "../../support/setup.ts";
+import { expectSurvival, launchService } from "../../support/survive.ts";
+import { type Fault, lockHeld } from "../soak/faults.ts";
 
-// A whole service over a Postgres of its own, under load; a second API beside it answers the requests of these tests.
+// A complete service with its own Postgres, under load. A second API answers the requests of these tests.
 
 let launched: Awaited<ReturnType<typeof launchService>>;
 let api: ApiProcess;
@@ -38,18 +38,18 @@ const ask = async (path: string) => {
   return { status: response.status, headers: response.headers, body, ms: performance.now() - startedAt };
 };
 
-/** Metrics answer at once, whatever the database does. */
+/** Reads metrics, and expects them at once, whatever the state of the database. */
 const readMetrics = async () => {
   const startedAt = performance.now();
   const metrics = parseMetrics(await api.metrics());
   expect(performance.now() - startedAt).toBeLessThan(500);
-  const answered = samplesOf(metrics, "chain_answered").map(({ value }) => value);
+  const answered = findSamples(metrics, "chain_answered").map(({ value }) => value);
   return { isReachable: readValue(metrics, "database_reachable"), answered };
 };
 
 const expectAnswers = async () => {
   const readStatus = async () => (await ask(CHECK)).status;
-  await until("the API answers within 5 s", readStatus, 5, (status) => status === 200);
+  await waitUntil("the API answers within 5 s", readStatus, 5, (status) => status === 200);
   for (const path of QUESTIONS) expect(await ask(path)).toMatchObject({ status: 200 });
   expect((await ask("/ready")).status).toBe(200);
   expect(await readMetrics()).toEqual({ isReachable: 1, answered: [1] });
@@ -71,7 +71,7 @@ const expectRefusals = async () => {
     expect(body).not.toMatch(/ECONN|127\.0\.0\.1|select|at \//);
     expect(ms).toBeLessThan(2000);
   }
-  // Only the first ones have to wait to find out.
+  // Only the first requests wait for a timeout.
   expect(refusals.filter(({ ms }) => ms > 500).length).toBeLessThan(refusals.length / 2);
 
   expect((await ask("/health")).status).toBe(200);
@@ -84,7 +84,7 @@ const expectRefusals = async () => {
   expect(unreachable.map(({ chainId }) => chainId)).toEqual([1]);
 };
 
-test("Postgres is stopped: 503 within 2 s, answers within 5 s of its return, and then every block, without a restart", async () => {
+test("the API returns 503 within 2 s while Postgres is stopped, and answers within 5 s of its return, without a restart", async () => {
   await expectAnswers();
   const restart: Fault = {
     name: "postgres-restart",
@@ -92,25 +92,27 @@ test("Postgres is stopped: 503 within 2 s, answers within 5 s of its return, and
     run: async (service) => {
       await service.stopPostgres("in order");
       await expectRefusals();
-      // An API that starts meanwhile refuses too.
-      const late = await startApi({ databaseUrl: service.databaseUrl, env: FRESH });
+      // An API that starts during the outage refuses too.
+      const late = await startTestApi({ databaseUrl: service.databaseUrl, env: FRESH });
       const refusal = await late.get(CHECK);
       const problem = { type: "/docs#problem-database-unavailable" };
       expect([refusal.status, await refusal.json()]).toMatchObject([503, problem]);
 
       await service.startPostgres();
       await expectAnswers();
-      await until("the late API answers too", async () => (await late.get(CHECK)).ok, 5);
+      await waitUntil("the late API answers too", async () => (await late.get(CHECK)).ok, 5);
     },
   };
-  const { refused } = await survive(launched.service, restart);
+  const { refused } = await expectSurvival(launched.service, restart);
   expect(refused).toBeGreaterThan(0);
 });
 
-test("Postgres hangs: 503 within 2 s, and answers within 5 s of its return, without a restart", async () => {
-  const server = runningProcesses().find(({ command }) => command.includes(`${launched.directory}/postgres`));
-  if (!server) throw new Error("There is no Postgres.");
-  const children = runningProcesses().flatMap(({ pid, parent }) => (parent === server.pid ? pid : []));
+test("the API returns 503 within 2 s while Postgres hangs, and answers within 5 s of its return, without a restart", async () => {
+  const ofData = listProcesses().filter(({ command }) => command.includes(`${launched.directory}/postgres`));
+  // A shell waits to run pg_ctl when this process is killed.
+  const server = ofData.find(({ command }) => !command.includes("pg_ctl"));
+  if (!server) throw new Error("Postgres is not running.");
+  const children = listProcesses().flatMap(({ pid, parent }) => (parent === server.pid ? pid : []));
   const hung = [server.pid, ...children];
   for (const pid of hung) process.kill(pid, "SIGSTOP");
   try {
@@ -122,7 +124,7 @@ test("Postgres hangs: 503 within 2 s, and answers within 5 s of its return, with
   expect(api.output()).not.toMatch(/postgres:\/\//);
 });
 
-test("another session locks the tables: 503 in time, at most 18 sessions, and answers as soon as it is gone", async () => {
+test("the API returns 503 in time, with at most 18 sessions, while another session locks the tables", async () => {
   const { service } = launched;
   const printed = service.indexerOutput.length;
   await api.stop();
@@ -139,9 +141,9 @@ test("another session locks the tables: 503 in time, at most 18 sessions, and an
       await lockHeld.run(service).finally(() => clearInterval(timer));
     },
   };
-  const { refused } = await survive(service, watched);
+  const { refused } = await expectSurvival(service, watched);
   expect(refused).toBeGreaterThan(0);
-  // The number in docs/operating.md, and one that probes.
+  // The number in docs/operating.md, and one probe.
   expect(Math.max(...sessions)).toBeLessThanOrEqual(18);
   expect(service.indexerOutput.slice(printed)).not.toContain("starting it again");
 });

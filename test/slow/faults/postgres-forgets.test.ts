@@ -5,31 +5,32 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import pg from "pg";
 import { expect, onTestFinished, test } from "vitest";
-import { startEmbeddedPostgres } from "../../../stack/embedded-postgres.ts";
+import { startEmbeddedPostgres } from "../../../local/embedded-postgres.ts";
+import { ComparedChain } from "../../support/compared-chain.ts";
 import { crashPostgres } from "../../support/crash-postgres.ts";
+import { readServedSchema } from "../../support/index-copy.ts";
 import { findIndexes } from "../../support/index-state.ts";
 import { startIndexerProcess } from "../../support/indexer.ts";
 import { Random } from "../../support/random.ts";
-import { until, untilIndexed } from "../../support/setup.ts";
-import { Subject } from "../../support/subject.ts";
+import { waitUntil, waitUntilIndexed } from "../../support/setup.ts";
 
-// Ponder does not wait until its rows are on disk: a Postgres that crashes comes back without the newest ones, while
-// Ponder goes on as if they were there. A standby that takes over before it has received everything lacks them too.
+// Ponder does not wait until its rows are on disk: a Postgres that crashes loses the newest ones, but Ponder continues
+// as if they were stored. A standby that takes over before it has received everything lacks them too.
 
-/** The longest that Postgres can be made to keep rows in memory only. */
+/** Longest time that Postgres can be set to keep rows only in memory. */
 const KEPT_IN_MEMORY_MS = 10_000;
 const CRASHES = 2;
 
-/** Copies a stopped cluster with its owner, which the server checks. */
+/** Copies a stopped cluster and its owner, which the server checks. */
 const copyCluster = async (from: string, to: string) => {
   await rm(to, { recursive: true, force: true });
   await promisify(execFile)("cp", ["-a", from, to]);
 };
 
-/** A Postgres that loses the last seconds' rows when it crashes. */
+/** Starts a Postgres that loses the rows of the last seconds when it crashes. */
 const startForgetfulPostgres = async () => {
   const folder = await mkdtemp(join(tmpdir(), "delegation-registry-forgets-"));
-  // Postgres does not run as root, and its user has to get in.
+  // Postgres does not run as root, and its user needs access.
   await chmod(folder, 0o755);
   const directory = join(folder, "postgres");
   let postgres = await startEmbeddedPostgres({ directory });
@@ -47,7 +48,7 @@ const startForgetfulPostgres = async () => {
     await client.query(`alter system set wal_writer_delay = ${KEPT_IN_MEMORY_MS}`);
     await client.query("alter system set wal_writer_flush_after = '1GB'");
     await client.query("select pg_reload_conf()");
-    // Not the directory itself where the server's user cannot get in.
+    // Differs from the directory if the server's user has no access to it.
     const { rows } = await client.query("show data_directory");
     return String(rows[0].data_directory);
   });
@@ -63,13 +64,13 @@ const startForgetfulPostgres = async () => {
       await withClient((client) => crashPostgres(client, directory));
       await start();
     },
-    /** Copies the cluster as it is now. */
+    /** Copies the cluster. */
     keepCopy: async () => {
       await postgres.stop();
       await copyCluster(data, copy);
       await start();
     },
-    /** Lets a standby take over that has the copy, and nothing newer. */
+    /** Fails over to a standby that has the copy and nothing newer. */
     takeCopy: async () => {
       await withClient((client) => crashPostgres(client, directory));
       await copyCluster(copy, data);
@@ -80,22 +81,21 @@ const startForgetfulPostgres = async () => {
   };
 };
 
-/** Indexes a chain with some history in such a Postgres. */
+/** Indexes a chain with random blocks in such a Postgres. */
 const indexIn = async (postgres: Awaited<ReturnType<typeof startForgetfulPostgres>>, seed: number, blocks: number) => {
-  const subject = await Subject.create(8453, new Random(seed));
+  const subject = await ComparedChain.create(8453, new Random(seed));
   await subject.mineRandomBlocks(blocks);
   const indexer = await startIndexerProcess({ databaseUrl: postgres.url, chains: [subject.local] });
   return {
     subject,
     indexer,
-    caughtUp: () => postgres.withClient((client) => untilIndexed(client, subject.local, { seconds: 120 })),
+    caughtUp: () => postgres.withClient((client) => waitUntilIndexed(client, subject.local, { seconds: 120 })),
     newest: () =>
       postgres.withClient(async (client) => {
-        const { rows } = await client.query("select schema from indexer.shard");
-        const blocks = await client.query(`select number::int from ${rows[0].schema}.indexed_block`);
+        const blocks = await client.query(`select number::int from ${await readServedSchema(client)}.indexed_block`);
         return Number(blocks.rows[0]?.number ?? 0);
       }),
-    /** How many changes are stored. */
+    /** Counts the stored changes. */
     changes: () =>
       postgres.withClient(async (client) => {
         const [schema] = await findIndexes(client);
@@ -108,7 +108,7 @@ const indexIn = async (postgres: Awaited<ReturnType<typeof startForgetfulPostgre
   };
 };
 
-test("the index has every published block after Postgres crashes, and again after a lagging standby takes over", async () => {
+test("the index has every published block after Postgres crashes, and after a lagging standby takes over", async () => {
   const postgres = await startForgetfulPostgres();
   const { subject, indexer, caughtUp, newest } = await indexIn(postgres, 53, 4);
   for (let crash = 0; crash < CRASHES; crash++) {
@@ -136,10 +136,10 @@ test("the index has every published block after Postgres crashes, and again afte
   expect(indexer.output()).toContain("another Postgres has taken over");
 });
 
-test("a backfill during which Postgres crashes misses nothing", async () => {
+test("a backfill misses nothing when Postgres crashes", async () => {
   const postgres = await startForgetfulPostgres();
   const { subject, indexer, caughtUp, changes } = await indexIn(postgres, 59, 150);
-  const before = await until("a part of history is stored", changes);
+  const before = await waitUntil("a part of history is stored", changes);
   await postgres.crash();
   expect(await changes()).toBeGreaterThanOrEqual(before);
 
@@ -148,19 +148,19 @@ test("a backfill during which Postgres crashes misses nothing", async () => {
   expect(indexer.output()).toContain("The connection to the database was lost");
 });
 
-test("a backfill during which a lagging standby takes over misses nothing", async () => {
+test("a backfill misses nothing when a lagging standby takes over", async () => {
   const postgres = await startForgetfulPostgres();
   const { subject, indexer, caughtUp, changes } = await indexIn(postgres, 67, 150);
-  await until("a part of history is stored", changes);
-  // While the indexer is stopped, Postgres itself keeps Ponder from storing rows after a gap.
+  await waitUntil("a part of history is stored", changes);
+  // While the indexer is suspended, Postgres itself stops Ponder from storing rows after a gap.
   process.kill(indexer.pid, "SIGSTOP");
   try {
     await postgres.keepCopy();
     const kept = await changes();
-    await until("more of history is stored", changes, 60, (count) => count > kept);
+    await waitUntil("more of history is stored", changes, 60, (count) => count > kept);
     await postgres.takeCopy();
     expect(await changes()).toBe(kept);
-    await until("Ponder was refused", () => indexer.output().includes("another Postgres has taken over"));
+    await waitUntil("Ponder was refused", () => indexer.output().includes("another Postgres has taken over"));
     expect(await changes()).toBe(kept);
   } finally {
     process.kill(indexer.pid, "SIGCONT");

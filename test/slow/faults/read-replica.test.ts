@@ -5,76 +5,80 @@ import { setTimeout as sleep } from "node:timers/promises";
 import pg from "pg";
 import { pino } from "pino";
 import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
-import { Database, type Statement } from "../../../api/database.ts";
+import { Database } from "../../../api/database/database.ts";
+import type { Statement } from "../../../api/database/statement.ts";
 import { generateKey } from "../../../api/keys/api-key.ts";
-import { type Api, CHECK, FRESH_FOR_A_DAY, indexSamples, startApi, VAULT } from "../../support/api.ts";
+import { indexSamples } from "../../../local/index-samples.ts";
+import { type Api, CHECK, FRESH_FOR_A_DAY, startTestApi, VAULT } from "../../support/api.ts";
+import { ComparedChain } from "../../support/compared-chain.ts";
 import { runExport } from "../../support/export.ts";
-import { addKey, endKey } from "../../support/keys.ts";
-import { signedIn } from "../../support/portal.ts";
+import { readServedSchema } from "../../support/index-copy.ts";
+import { addKey, revokeAddedKey } from "../../support/keys.ts";
+import { captureOutput } from "../../support/output.ts";
+import { signInVisitor } from "../../support/portal.ts";
 import { seededRandom } from "../../support/random.ts";
 import { startReplicatedPostgres } from "../../support/replica.ts";
-import { connect, startIndexer, until, untilIndexed } from "../../support/setup.ts";
-import { Subject } from "../../support/subject.ts";
+import { connectClient, startIndexer, waitUntil, waitUntilIndexed } from "../../support/setup.ts";
 
 let postgres: Awaited<ReturnType<typeof startReplicatedPostgres>>;
 
-/** A database with the samples, for two tests. */
+/** A database with the samples, shared by two tests. */
 let samples: { primaryUrl: string; replicaUrl: string };
 beforeAll(async () => {
   postgres = await startReplicatedPostgres();
 });
 afterAll(() => postgres?.stop());
 
-/** The URLs of a new database on both servers. */
+/** Creates a database, and returns its URL on both servers. */
 const createDatabase = async (name: string) => {
   const { primary, replica } = postgres.servers;
-  const database = await connect(primary.url);
+  const database = await connectClient(primary.url);
   await database.query(`create database ${name}`);
   const urlOf = (server: string) => new URL(`/${name}`, server).href;
-  await until("the replica has it too", () => connect(urlOf(replica.url)).catch(() => null));
+  await waitUntil("the replica has the database", () => connectClient(urlOf(replica.url)).catch(() => null));
   return { primaryUrl: urlOf(primary.url), replicaUrl: urlOf(replica.url) };
 };
 
-test("answers from a replica agree with the registries at the block they name, through reorgs and while replay is paused", {
+test("answers from a replica agree with the registries at their block, during reorgs and while replay is paused", {
   timeout: 600_000,
 }, async () => {
   const random = seededRandom("slow/faults/read-replica.test.ts");
   const { primaryUrl, replicaUrl } = await createDatabase("differential");
-  const primary = await connect(primaryUrl);
-  // A replica may end a connection that gets in the way of its recovery: the pool makes another one.
+  const primary = await connectClient(primaryUrl);
+  // A replica may end a connection that conflicts with recovery; the pool opens another one.
   const replica = new pg.Pool({ connectionString: replicaUrl, max: 1 });
   replica.on("error", () => {});
   onTestFinished(() => replica.end());
-  const subject = await Subject.create(8453, random);
+  const subject = await ComparedChain.create(8453, random);
   await subject.mineRandomBlocks(40);
   await startIndexer({ databaseUrl: primaryUrl, chains: [subject.local] });
-  const api = await startApi({ databaseUrl: primaryUrl, env: { DATABASE_READ_URL: replicaUrl } });
-  const onPrimary = await startApi({ databaseUrl: primaryUrl });
+  const api = await startTestApi({ databaseUrl: primaryUrl, env: { DATABASE_READ_URL: replicaUrl } });
+  const onPrimary = await startTestApi({ databaseUrl: primaryUrl });
   const { key } = await addKey(primary);
-  await untilIndexed(replica, subject.local);
-  for (const asked of [api, onPrimary]) await until("the API is ready", async () => (await asked.get("/ready")).ok);
+  await waitUntilIndexed(replica, subject.local);
+  for (const asked of [api, onPrimary]) await waitUntil("the API is ready", async () => (await asked.get("/ready")).ok);
   await subject.expectSameAnswersOverHttp(api.url, key);
 
   for (let round = 0; round < 6; round++) {
     await subject.mineRandomBlocks(random.integer(1, 4));
     if (round % 2 === 1) {
-      await untilIndexed(primary, subject.local);
+      await waitUntilIndexed(primary, subject.local);
       const depth = random.integer(1, 5);
-      await subject.chain.takeBack(depth);
+      await subject.chain.revertBlocks(depth);
       await subject.mineRandomBlocks(depth + 1);
     }
-    await untilIndexed(replica, subject.local, { seconds: 15 });
+    await waitUntilIndexed(replica, subject.local, { seconds: 15 });
     if (round % 3 === 2) await subject.expectSameAnswersOverHttp(api.url, key);
   }
 
-  // While replay is paused, answers stay at the same block, and name it.
+  // While replay is paused, answers stay at the same block and name it.
   await replica.query("select pg_wal_replay_pause()");
   const readState = async () => (await replica.query("select pg_get_wal_replay_pause_state() as state")).rows[0].state;
-  await until("replay is paused", readState, 60, (state) => state === "paused");
+  await waitUntil("replay is paused", readState, 60, (state) => state === "paused");
   const { rows } = await replica.query("select number from registry.indexed_block");
   const stoodAt = BigInt(rows[0].number);
   await subject.mineRandomBlocks(12);
-  await untilIndexed(primary, subject.local);
+  await waitUntilIndexed(primary, subject.local);
   const head = await subject.local.client.getBlockNumber();
   await subject.expectSameAnswersOverHttp(api.url, key, stoodAt);
   await subject.expectSameAnswersOverHttp(onPrimary.url, key, head);
@@ -85,15 +89,15 @@ test("answers from a replica agree with the registries at the block they name, t
   expect(await chainOf(api)).toMatchObject({ indexedBlock: Number(stoodAt), ready: true });
   expect(await chainOf(onPrimary)).toMatchObject({ indexedBlock: Number(head), ready: true });
 
-  // The API refuses a replica that is too far behind, however fresh the primary is.
-  const strict = await startApi({
+  // The API refuses a replica that is too far behind, even if the primary is fresh.
+  const strict = await startTestApi({
     databaseUrl: primaryUrl,
     env: { DATABASE_READ_URL: replicaUrl, MAX_INDEX_LAG_SECONDS: "3" },
   });
   const wallet = subject.world.wallets[0].address;
   const list = `/registry/v2/${wallet}?chainId=8453`;
-  await until(
-    "it is too old",
+  await waitUntil(
+    "the replica is too old",
     async () => (await strict.get(list)).status,
     90,
     (status) => status === 503,
@@ -106,18 +110,18 @@ test("answers from a replica agree with the registries at the block they name, t
   // Keys are read from the primary: a new one works, a revoked one does not.
   const { key: newKey } = await addKey(primary, "new");
   const { key: endedKey } = await addKey(primary, "ended");
-  await endKey(primary, endedKey);
+  await revokeAddedKey(primary, endedKey);
   const withKey = async (text: string) => (await api.get(list, { headers: { "X-API-KEY": text } })).status;
   expect(await withKey(newKey)).toBe(200);
   expect(await withKey(endedKey)).toBe(401);
-  const { key: ownKey } = (await (await signedIn(api)).makeKey("mine")).json;
+  const { key: ownKey } = (await (await signInVisitor(api)).makeKey("mine")).json;
   expect(await withKey(ownKey)).toBe(200);
 
-  // The replay that it resumes may cancel this very statement.
+  // The resumed replay may cancel this statement.
   await replica.query("select pg_wal_replay_resume()").catch(() => {});
   await subject.mineRandomBlocks(1);
-  await untilIndexed(replica, subject.local);
-  await until("the strict API is ready", async () => (await strict.get("/ready")).ok, 10);
+  await waitUntilIndexed(replica, subject.local);
+  await waitUntil("the strict API is ready", async () => (await strict.get("/ready")).ok, 10);
   await subject.expectSameAnswersOverHttp(api.url, key);
   console.log(`${subject.answersOverHttp} answers compared over HTTP.`);
 });
@@ -125,10 +129,9 @@ test("answers from a replica agree with the registries at the block they name, t
 test("a replica serves long lists and exports, and statements that conflict with recovery are retried", async () => {
   samples = await createDatabase("samples");
   const { primaryUrl, replicaUrl } = samples;
-  await indexSamples(primaryUrl);
-  const primary = await connect(primaryUrl);
-  const { rows } = await primary.query("select schema from indexer.shard");
-  const table = `${rows[0].schema}.delegation_v2`;
+  await indexSamples({ databaseUrl: primaryUrl, chainIds: [1, 137], output: captureOutput().output });
+  const primary = await connectClient(primaryUrl);
+  const table = `${await readServedSchema(primary)}.delegation_v2`;
   await primary.query("set session_replication_role = replica");
   await primary.query(
     `insert into ${table} select (jsonb_populate_record(row, jsonb_build_object('token_id', i + 1000))).*
@@ -136,13 +139,13 @@ test("a replica serves long lists and exports, and statements that conflict with
        generate_series(1, 3000) i`,
     [VAULT],
   );
-  const api = await startApi({
+  const api = await startTestApi({
     databaseUrl: primaryUrl,
     env: { ...FRESH_FOR_A_DAY, DATABASE_READ_URL: replicaUrl },
   });
   const readList = async () =>
     ((await (await api.get(`/registry/v2/${VAULT}?numbers=string`)).json()) as unknown[]).length;
-  await until("the long list is there", async () => (await readList()) > 3000, 10);
+  await waitUntil("the replica has the long list", async () => (await readList()) > 3000, 10);
   for (const format of ["csv", "parquet"]) {
     const file = join(tmpdir(), `replica-${process.pid}.${format}`);
     onTestFinished(() => rm(file, { force: true }));
@@ -150,7 +153,7 @@ test("a replica serves long lists and exports, and statements that conflict with
     expect(code, output).toBe(0);
   }
 
-  // The replica cancels a statement that reads a table which it has to lock.
+  // The replica cancels a statement that reads a table which replay has to lock.
   const replica = new Database(replicaUrl, pino({ enabled: false }));
   onTestFinished(() => replica.close());
   const lock = () => primary.query(`begin; lock table ${table} in access exclusive mode; commit`);
@@ -160,7 +163,7 @@ test("a replica serves long lists and exports, and statements that conflict with
     params: [],
   };
   const slowly = () => replica.read("checks", slow, {});
-  const watch = await connect(replicaUrl);
+  const watch = await connectClient(replicaUrl);
   const conflicts = async () => {
     const { rows } = await watch.query(
       "select confl_lock from pg_stat_database_conflicts where datname = current_database()",
@@ -179,7 +182,7 @@ test("a replica serves long lists and exports, and statements that conflict with
   const { first, cursor } = await opening;
   expect(first).toEqual({ count: "1" });
   await cursor.close();
-  expect(replica.pools().find(({ pool }) => pool === "cursors")).toMatchObject({ busy: 0 });
+  expect(replica.poolStates().find(({ pool }) => pool === "cursors")).toMatchObject({ busy: 0 });
 
   const twice = slowly().catch((error) => error);
   for (let count = 0; count < 20; count++) {
@@ -187,9 +190,9 @@ test("a replica serves long lists and exports, and statements that conflict with
     await lock();
   }
   expect(await twice).toMatchObject({ problem: "overloaded", message: expect.stringContaining("index was changing") });
-  await until("all were conflicts", async () => (await conflicts()) >= before + 4);
+  await waitUntil("all of them were conflicts", async () => (await conflicts()) >= before + 4);
 
-  // It may end the connection too, about each tenth time: callers notice neither.
+  // About every tenth conflict also ends the connection. Callers notice neither.
   const lines: string[] = [];
   const asked = new Database(replicaUrl, pino({ level: "error" }, { write: (line) => lines.push(line) }));
   onTestFinished(() => asked.close());
@@ -208,7 +211,7 @@ test("a replica serves long lists and exports, and statements that conflict with
     for (let count = 0; count < 20; count++) await lock();
     return conflicts();
   };
-  await until("there were 150 conflicts", provoke, 150, (count) => count > enough);
+  await waitUntil("there were 150 conflicts", provoke, 150, (count) => count > enough);
   isOver = true;
   await asking;
   told.delete("The index was changing. Try again in a moment.");
@@ -216,13 +219,13 @@ test("a replica serves long lists and exports, and statements that conflict with
   expect(lines).toEqual([]);
 });
 
-test("without the replica the API returns 503; without the primary it answers, but knows no keys", async () => {
+test("the API returns 503 without its replica, and answers requests without keys without its primary", async () => {
   const { primaryUrl, replicaUrl } = samples;
-  const api = await startApi({
+  const api = await startTestApi({
     databaseUrl: primaryUrl,
     env: { ...FRESH_FOR_A_DAY, DATABASE_READ_URL: replicaUrl },
   });
-  await until("it answers", async () => (await api.get(CHECK)).ok, 10);
+  await waitUntil("it answers", async () => (await api.get(CHECK)).ok, 10);
   const ask = (key: string) => api.get(CHECK, { headers: { "X-API-KEY": key } });
 
   await postgres.servers.replica.stop();
@@ -235,7 +238,7 @@ test("without the replica the API returns 503; without the primary it answers, b
   expect(api.output()).toContain("The read replica is out of reach");
   expect(api.output()).not.toContain("The database is out of reach");
   postgres.servers.replica = await postgres.startReplica();
-  await until("it answers again", async () => (await api.get(CHECK)).ok, 10);
+  await waitUntil("it answers again", async () => (await api.get(CHECK)).ok, 10);
 
   await postgres.servers.primary.stop();
   expect((await api.get(CHECK)).status).toBe(200);
@@ -244,5 +247,5 @@ test("without the replica the API returns 503; without the primary it answers, b
   expect([unknown.status, await unknown.json()]).toMatchObject([503, { type: "/docs#problem-database-unavailable" }]);
   expect(api.output()).toContain("The database is out of reach");
   postgres.servers.primary = await postgres.startPrimary();
-  await until("keys are known again", async () => (await ask(generateKey())).status === 401, 10);
+  await waitUntil("keys are known again", async () => (await ask(generateKey())).status === 401, 10);
 });

@@ -1,17 +1,24 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, test } from "vitest";
-import { compileContracts } from "../../../sandbox/contracts.ts";
-import { sendSamples } from "../../../sandbox/samples.ts";
-import { startApi } from "../../support/api.ts";
+import { compileContracts } from "../../../local/compile-contracts.ts";
+import { sendSamples } from "../../../local/samples.ts";
+import { startTestApi } from "../../support/api.ts";
+import { ComparedChain } from "../../support/compared-chain.ts";
 import { Random } from "../../support/random.ts";
 import { startRpcProxy } from "../../support/rpc-proxy.ts";
-import { connect, createChain, createDatabase, startIndexer, until, untilIndexed } from "../../support/setup.ts";
-import { Subject } from "../../support/subject.ts";
+import {
+  connectClient,
+  createChain,
+  createDatabase,
+  startIndexer,
+  waitUntil,
+  waitUntilIndexed,
+} from "../../support/setup.ts";
 
 const FAULT_MS = 2_500;
-/** The API has to refuse a chain whose index is older. */
+/** The API refuses a chain whose index is older. */
 const MAX_LAG_SECONDS = 2;
-/** Until when the API refuses: the chain's clock may be some seconds ahead. */
+/** Maximum wait for the first refusal: the chain's clock may be some seconds ahead. */
 const LONGEST_FAULT_MS = 30_000;
 
 const hang = () => sleep(60_000, undefined, { ref: false }).then(() => undefined);
@@ -26,20 +33,20 @@ const FAULTS = [
   ["no response", hang],
 ] as const;
 
-test("while an RPC fails its chain's index is stale, which the API says; the other chain stays fresh, and no answer is wrong", async () => {
-  const subject = await Subject.create(8453, new Random(43));
+test("the API returns 503 for a chain whose RPC fails, answers for another chain, and gives no wrong answer", async () => {
+  const subject = await ComparedChain.create(8453, new Random(43));
   await subject.mineRandomBlocks(3);
   const bystander = await createChain(10);
   await sendSamples(bystander, await compileContracts());
   const proxy = await startRpcProxy(subject.local.url);
 
   const databaseUrl = await createDatabase();
-  const database = await connect(databaseUrl);
+  const database = await connectClient(databaseUrl);
   const chains = [{ chainId: 8453, url: proxy.url }, bystander];
   const indexer = await startIndexer({ databaseUrl, chains });
-  await untilIndexed(database, subject.local);
-  await untilIndexed(database, bystander);
-  const api = await startApi({ databaseUrl, env: { MAX_INDEX_LAG_SECONDS: String(MAX_LAG_SECONDS) } });
+  await waitUntilIndexed(database, subject.local);
+  await waitUntilIndexed(database, bystander);
+  const api = await startTestApi({ databaseUrl, env: { MAX_INDEX_LAG_SECONDS: String(MAX_LAG_SECONDS) } });
   const ask = async (chainId: number) => {
     const response = await api.get(`/registry/v2/${subject.world.payer}?chainId=${chainId}`);
     return { status: response.status, body: await response.text() };
@@ -55,7 +62,7 @@ test("while an RPC fails its chain's index is stale, which the API says; the oth
     while (Date.now() - startedAt < FAULT_MS || (isTotal && refused === 0)) {
       expect(Date.now() - startedAt, `${name}: never refused`).toBeLessThan(LONGEST_FAULT_MS);
       await bystander.client.mine({ blocks: 1 });
-      await untilIndexed(database, bystander, { seconds: 3 });
+      await waitUntilIndexed(database, bystander, { seconds: 3 });
       expect(await ask(10), name).toMatchObject({ status: 200 });
       const { status, body } = await ask(8453);
       if (status === 503) {
@@ -66,11 +73,11 @@ test("while an RPC fails its chain's index is stale, which the API says; the oth
 
     proxy.intercept = () => undefined;
     const failedUntil = Date.now();
-    await untilIndexed(database, subject.local, { seconds: 60 });
+    await waitUntilIndexed(database, subject.local, { seconds: 60 });
     console.log(`${name}: fresh again after ${((Date.now() - failedUntil) / 1000).toFixed(1)} s`);
     await subject.expectSameAnswers(databaseUrl, "registry");
     await subject.mineEmptyBlocks(1);
-    await until(`${name}: the API answers again`, async () => (await ask(8453)).status === 200, 20);
+    await waitUntil(`${name}: the API answers again`, async () => (await ask(8453)).status === 200, 20);
   }
   expect(indexer.output()).not.toContain("starting it again");
 });

@@ -1,19 +1,20 @@
 import { createClient, http, numberToHex } from "viem";
 import { expect, test } from "vitest";
+import { ComparedChain } from "../../support/compared-chain.ts";
 import { readIndexedHash } from "../../support/index-state.ts";
 import { Random } from "../../support/random.ts";
 import { startRpcProxy } from "../../support/rpc-proxy.ts";
-import { connect, createDatabase, startIndexer, until, untilIndexed } from "../../support/setup.ts";
-import { Subject } from "../../support/subject.ts";
+import { connectClient, createDatabase, startIndexer, waitUntil, waitUntilIndexed } from "../../support/setup.ts";
 
-// Two endpoints whose nodes are on different forks. They take turns in answering.
+// Two endpoints on different forks of the same length answer in turn. A shorter fork would not be followed while the
+// other endpoint is out.
 
 const FORK = 4;
 const ROUNDS = 3;
 
 type Proxy = Awaited<ReturnType<typeof startRpcProxy>>;
 
-/** Records a node's answers about its newest blocks, to repeat them when the chain has replaced these. */
+/** Records a node's answers about its newest blocks, to repeat them after the chain has replaced these blocks. */
 const recordFork = async (url: string, blocks: number) => {
   const node = createClient({ transport: http(url) });
   const answers = new Map<string, unknown>();
@@ -32,8 +33,8 @@ const recordFork = async (url: string, blocks: number) => {
   return { head, answers };
 };
 
-test("an index that follows one node's fork, then another's, is right on each, and ends on the one that lasts", async () => {
-  const subject = await Subject.create(8453, new Random(37));
+test("the index follows the fork of the node that answers, is right on each, and ends on the chain's fork", async () => {
+  const subject = await ComparedChain.create(8453, new Random(37));
   await subject.mineRandomBlocks(8);
   const { local, chain } = subject;
   const [one, other] = [await startRpcProxy(local.url), await startRpcProxy(local.url)];
@@ -41,46 +42,46 @@ test("an index that follows one node's fork, then another's, is right on each, a
     proxy.intercept = () => ({ status: 503 });
   };
   const databaseUrl = await createDatabase();
-  const database = await connect(databaseUrl);
+  const database = await connectClient(databaseUrl);
   const indexer = await startIndexer({
     databaseUrl,
     chains: [{ chainId: local.chainId, url: `${one.url},${other.url}` }],
   });
-  await untilIndexed(database, local);
+  await waitUntilIndexed(database, local);
 
-  // The other node stays on these blocks; the chain replaces them.
+  // The other node keeps these blocks; the chain replaces them.
   await subject.mineRandomBlocks(FORK);
-  await untilIndexed(database, local);
+  await waitUntilIndexed(database, local);
   await subject.expectSameAnswers(databaseUrl, "registry");
   const { head, answers } = await recordFork(local.url, FORK);
-  const stay = () => {
+  const keepFork = () => {
     other.intercept = ({ method, params }) => {
       const key = JSON.stringify([method, params]);
       if (answers.has(key)) return { result: answers.get(key) };
       if (method === "eth_blockNumber") return { result: head.number };
-      // It has no newer blocks, and no state of its fork.
+      // The other node has no newer blocks, and no state of its fork.
       if (method === "eth_getBlockByNumber" && Number(params[0]) > Number(head.number)) return { result: null };
       return method === "eth_call" ? { error: { code: -32000, message: "header not found" } } : undefined;
     };
   };
-  await chain.takeBack(FORK);
-  await subject.mineRandomBlocks(FORK + 1);
+  await chain.revertBlocks(FORK);
+  await subject.mineRandomBlocks(FORK);
 
   for (let round = 0; round < ROUNDS; round++) {
     one.intercept = () => undefined;
     silence(other);
-    await untilIndexed(database, local);
+    await waitUntilIndexed(database, local);
     await subject.expectSameAnswers(databaseUrl, "registry", [1, FORK]);
 
     silence(one);
-    stay();
+    keepFork();
     const readHash = () => readIndexedHash(database, "registry", local.chainId);
-    await until("the other node's fork is indexed", readHash, 60, (hash) => hash === head.hash);
+    await waitUntil("the other node's fork is indexed", readHash, 60, (hash) => hash === head.hash);
   }
   one.intercept = () => undefined;
   await subject.mineRandomBlocks(2);
   silence(other);
-  await untilIndexed(database, local);
+  await waitUntilIndexed(database, local);
   await subject.expectSameAnswers(databaseUrl, "registry", [1, FORK, FORK + 3]);
   expect(indexer.output()).not.toContain("unhandled");
 });

@@ -1,12 +1,12 @@
 import { numberToHex } from "viem";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
-import { launchIndexedSubject, requestBlock, revocationByContract } from "../../support/indexed-subject.ts";
-import { until, untilIndexed } from "../../support/setup.ts";
+import { buildContractRevocation, launchIndexedSubject, readNewestBlock } from "../../support/indexed-chain.ts";
+import { waitUntil, waitUntilIndexed } from "../../support/setup.ts";
 
-// One chain and one indexer for all tests: each leaves the index at the newest block.
+// All tests share one chain and one indexer, and leave the index at the newest block.
 
 const SECONDS_TO_UNDO = 10;
-/** A bloom filter that rules out the registries' logs, so that none are asked for. */
+/** A bloom filter without the registries' logs, so that the indexer requests none. */
 const NO_REGISTRY_LOGS = `0x${"0".repeat(511)}1`;
 const hashOf = (byte: string) => `0x${byte.repeat(32)}`;
 
@@ -21,11 +21,11 @@ afterAll(() => indexed?.stop());
 
 const untilRight = async (seconds?: number) => {
   const { subject, database, databaseUrl } = indexed;
-  await untilIndexed(database, subject.local, seconds === undefined ? {} : { seconds });
+  await waitUntilIndexed(database, subject.local, seconds === undefined ? {} : { seconds });
   await subject.expectSameAnswers(databaseUrl, "registry");
 };
 
-/** Tells whether the indexer has started Ponder again since. */
+/** Returns a function that tells if the indexer has restarted Ponder since. */
 const watchRestarts = () => {
   const printed = indexed.indexer.output().length;
   return () => indexed.indexer.output().slice(printed).includes("starting it again");
@@ -36,18 +36,18 @@ describe("without a restart", () => {
     ["its logs are being fetched", "eth_getLogs", 0],
     ["a revocation in it is being looked up", "eth_call", 0],
     ["a revocation in it is being looked up, with the blocks after it", "eth_call", 3],
-  ] as const)("a block orphaned while %s is undone within 10 s", async ([, method, after]) => {
+  ] as const)("a block orphaned while %s is reverted within 10 s", async ([, method, after]) => {
     const { subject, proxy } = indexed;
     const { chain, local, world } = subject;
     const hasRestarted = watchRestarts();
-    const before = await requestBlock(local.url);
+    const before = await readNewestBlock(local.url);
 
     let isHeld = false;
     let release = () => {};
     const released = new Promise<void>((resolve) => {
       release = resolve;
     });
-    // The indexer learns of all these blocks at once, and fetches them together.
+    // The indexer sees all these blocks at once and fetches them together.
     let isMined = false;
     proxy.intercept = async (request) => {
       if (!isMined && request.method === "eth_getBlockByNumber") return { result: before };
@@ -56,43 +56,43 @@ describe("without a restart", () => {
       await released;
       return undefined;
     };
-    await chain.mine([revocationByContract(world)]);
+    await chain.mine([buildContractRevocation(world)]);
     await subject.mineRandomBlocks(after);
     isMined = true;
-    await until(`the indexer has sent ${method}`, () => isHeld);
+    await waitUntil(`the indexer has sent ${method}`, () => isHeld);
 
-    await chain.takeBack(1 + after);
+    await chain.revertBlocks(1 + after);
     await subject.mineRandomBlocks(2 + after);
     release();
     await untilRight(SECONDS_TO_UNDO);
     expect(hasRestarted()).toBe(false);
   });
 
-  test("a node that names a block of an abandoned fork late leaves no wrong row", async () => {
+  test("a node that returns a block of an abandoned fork late leaves no wrong row", async () => {
     const { subject, proxy, database } = indexed;
     const { chain, local } = subject;
     const hasRestarted = watchRestarts();
     await subject.mineEmptyBlocks(2);
-    await untilIndexed(database, local);
+    await waitUntilIndexed(database, local);
 
     // The indexer does not see the next block until the chain has replaced it and two before it.
-    const pinned = await requestBlock(local.url);
+    const pinned = await readNewestBlock(local.url);
     proxy.intercept = ({ method, params }) =>
       method === "eth_getBlockByNumber" && params[0] === "latest" ? { result: pinned } : undefined;
     await subject.mineEmptyBlocks(1);
-    const late = { ...(await requestBlock(local.url)), logsBloom: NO_REGISTRY_LOGS };
-    await chain.takeBack(3);
+    const late = { ...(await readNewestBlock(local.url)), logsBloom: NO_REGISTRY_LOGS };
+    await chain.revertBlocks(3);
     await subject.mineRandomBlocks(3);
     proxy.intercept = () => undefined;
-    await untilIndexed(database, local);
+    await waitUntilIndexed(database, local);
 
     let hasWalked = false;
     proxy.intercept = ({ method, params }) => {
       if (method === "eth_getBlockByHash") hasWalked = true;
       return method === "eth_getBlockByNumber" && params[0] === "latest" && !hasWalked ? { result: late } : undefined;
     };
-    await until("the indexer asks for the fork's parent", () => hasWalked);
-    await chain.takeBack(1);
+    await waitUntil("the indexer asks for the fork's parent", () => hasWalked);
+    await chain.revertBlocks(1);
     await subject.mineRandomBlocks(2);
     await untilRight(SECONDS_TO_UNDO);
     expect(hasRestarted()).toBe(false);
@@ -100,41 +100,41 @@ describe("without a restart", () => {
 });
 
 describe("with a restart", () => {
-  test("a revocation that a node on a fork cannot resolve hides the chain, and is looked up again", async () => {
+  test("a revocation that a node on a fork cannot resolve hides the chain until it is resolved", async () => {
     const { subject, proxy, database } = indexed;
     const { chain, local, world } = subject;
     const hasRestarted = watchRestarts();
 
-    // The node that is asked for the state after the block has another block in its place; the chain does not.
+    // The node that gets the request for the state after the block has another block of that number.
     const number = (await local.client.getBlockNumber()) + 1n;
     let asked = 0;
     proxy.intercept = async ({ method, params }) => {
       if (method === "eth_call") return { error: { code: -32000, message: "header not found" } };
       if (method !== "eth_getBlockByNumber" || params[0] !== numberToHex(number)) return undefined;
       asked++;
-      return { result: { ...(await requestBlock(local.url)), hash: hashOf("f0") } };
+      return { result: { ...(await readNewestBlock(local.url)), hash: hashOf("f0") } };
     };
-    await chain.mine([revocationByContract(world)]);
-    await until("the indexer takes the block for orphaned", () => asked > 0);
+    await chain.mine([buildContractRevocation(world)]);
+    await waitUntil("the indexer treats the block as orphaned", () => asked > 0);
     const readBlocks = async () => (await database.query("select number from registry.indexed_block")).rows;
-    await until("the index names no block", readBlocks, 60, (rows) => rows.length === 0);
+    await waitUntil("the index names no block", readBlocks, 60, (rows) => rows.length === 0);
     proxy.intercept = () => undefined;
     await chain.mine();
-    await until("the indexer restarts Ponder", hasRestarted);
+    await waitUntil("the indexer restarts Ponder", hasRestarted);
     await untilRight();
   });
 
-  test("rows of a block that Ponder dropped without undoing it are undone", async () => {
+  test("rows of a block that Ponder dropped without reverting it are reverted", async () => {
     const { subject, proxy } = indexed;
     const { chain, local } = subject;
     const hasRestarted = watchRestarts();
     await subject.mineRandomBlocks(1);
     await untilRight();
 
-    // The node names a block of a fork, then has no parent for it. Ponder drops its own newest block to make room, and
-    // fails before it has undone that block's rows.
+    // The node returns a block of a fork, then no parent for it. Ponder drops its own newest block to make room, and
+    // fails before it has reverted that block's rows.
     const forkBlock = {
-      ...(await requestBlock(local.url)),
+      ...(await readNewestBlock(local.url)),
       hash: hashOf("f0"),
       parentHash: hashOf("f1"),
       transactions: [],
@@ -147,12 +147,12 @@ describe("with a restart", () => {
       hasFailed = true;
       return { result: null };
     };
-    await until("the indexer asks for the fork's parent", () => hasFailed);
-    // The chain replaces that very block: to Ponder, its successor fits.
-    await chain.takeBack(1);
+    await waitUntil("the indexer asks for the fork's parent", () => hasFailed);
+    // The chain replaces the dropped block, so that the next block fits Ponder's chain.
+    await chain.revertBlocks(1);
     await subject.mineRandomBlocks(2);
     proxy.intercept = () => undefined;
-    await until("the indexer restarts Ponder", hasRestarted);
+    await waitUntil("the indexer restarts Ponder", hasRestarted);
     await untilRight();
   });
 });

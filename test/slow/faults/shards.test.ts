@@ -1,27 +1,27 @@
 import { expect, test } from "vitest";
-import { startApi } from "../../support/api.ts";
+import { startTestApi } from "../../support/api.ts";
+import { ComparedChain } from "../../support/compared-chain.ts";
 import { startIndexerProcess } from "../../support/indexer.ts";
 import { Random } from "../../support/random.ts";
-import { connect, createDatabase, until, untilIndexed } from "../../support/setup.ts";
-import { Subject } from "../../support/subject.ts";
+import { connectClient, createDatabase, waitUntil, waitUntilIndexed } from "../../support/setup.ts";
 
 const TABLES = ["delegation_v1", "delegation_v2", "delegation_change", "indexed_block", "vault_v1"];
 
-test("two shards of a database each index their own chains, and one goes on while the other is killed and restarted", async () => {
+test("two shards of a database index their own chains, and one continues while the other is killed and restarted", async () => {
   const random = new Random(5);
-  const [op, base] = [await Subject.create(10, random), await Subject.create(8453, random)] as const;
+  const [op, base] = [await ComparedChain.create(10, random), await ComparedChain.create(8453, random)] as const;
   await op.mineRandomBlocks(40);
   await base.mineRandomBlocks(40);
   const databaseUrl = await createDatabase();
-  const database = await connect(databaseUrl);
+  const database = await connectClient(databaseUrl);
 
-  // Both have the RPCs of both chains; CHAINS assigns them.
+  // Both shards have the RPCs of both chains; CHAINS assigns them.
   const start = (SHARD: string, CHAINS: string) =>
     startIndexerProcess({ databaseUrl, chains: [op.local, base.local], env: { CHAINS, SHARD } });
   const opShard = await start("shard_op", "10");
   const baseShard = await start("shard_base", "8453");
-  await untilIndexed(database, op.local, { schema: "shard_op" });
-  await untilIndexed(database, base.local, { schema: "shard_base" });
+  await waitUntilIndexed(database, op.local, { schema: "shard_op" });
+  await waitUntilIndexed(database, base.local, { schema: "shard_base" });
   for (const [schema, id] of [
     ["shard_op", 10],
     ["shard_base", 8453],
@@ -31,7 +31,7 @@ test("two shards of a database each index their own chains, and one goes on whil
       expect(rows, `${schema}.${table}`).toEqual([{ id }]);
     }
   }
-  const api = await startApi({ databaseUrl, env: { INDEX_SCHEMAS: "shard_op,shard_base" } });
+  const api = await startTestApi({ databaseUrl, env: { INDEX_SCHEMAS: "shard_op,shard_base" } });
   await op.expectSameAnswersOverHttp(api.url);
   await op.expectSameAnswersInSql(databaseUrl);
   await base.expectSameAnswersInSql(databaseUrl);
@@ -39,17 +39,17 @@ test("two shards of a database each index their own chains, and one goes on whil
   opShard.kill();
   await opShard.exited;
   await base.mineRandomBlocks(3);
-  await untilIndexed(database, base.local, { schema: "shard_base", seconds: 10 });
+  await waitUntilIndexed(database, base.local, { schema: "shard_base", seconds: 10 });
   await base.expectSameAnswers(databaseUrl, "shard_base");
   await base.expectSameAnswersOverHttp(api.url);
   expect(baseShard.output()).not.toContain("starting it again");
 
   await op.mineRandomBlocks(2);
   await start("shard_op", "10");
-  await untilIndexed(database, op.local, { schema: "shard_op", seconds: 120 });
+  await waitUntilIndexed(database, op.local, { schema: "shard_op", seconds: 120 });
   await op.expectSameAnswers(databaseUrl, "shard_op", [1, 5]);
   await op.expectSameAnswersOverHttp(api.url);
   const readSchemas = async () =>
     (await database.query("select nspname from pg_namespace where nspname ~ '_[0-9a-f]{10}$'")).rows;
-  await until("no other index is left", readSchemas, 60, (rows) => rows.length === 2);
+  await waitUntil("no other index is left", readSchemas, 60, (rows) => rows.length === 2);
 });

@@ -1,13 +1,13 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { type Hex, zeroHash } from "viem";
 import { expect, test } from "vitest";
+import { encodeV1, encodeV2 } from "../../../local/calls.ts";
 import { networks } from "../../../registry/networks.ts";
-import { encodeV1, encodeV2 } from "../../../sandbox/calls.ts";
-import { type Api, COIN, NFT, startApi } from "../../support/api.ts";
-import { servedSchema } from "../../support/index-copy.ts";
+import { type Api, COIN, NFT, startTestApi } from "../../support/api.ts";
+import { readServedSchema } from "../../support/index-copy.ts";
 import { startIndexerProcess } from "../../support/indexer.ts";
 import { ReorgChain } from "../../support/reorg-chain.ts";
-import { connect, createChain, createDatabase, until, untilIndexed } from "../../support/setup.ts";
+import { connectClient, createChain, createDatabase, waitUntil, waitUntilIndexed } from "../../support/setup.ts";
 
 const CHAIN_ID = 8453;
 const CLIENTS = 2;
@@ -15,10 +15,10 @@ const CLIENTS = 2;
 type Asked = { path: string; status: number; body: string; block: number; startedAt: number; endedAt: number };
 
 /**
- * A chain on which the number of a block tells every answer: in each, a vault sets an amount to the number of the
- * block, and a v1 delegation on or off, as it is even or odd.
+ * Creates a chain on which a block's number determines every answer: in each block, a vault sets an amount to the
+ * block's number, and turns a v1 delegation on if it is even or off if it is odd.
  */
-const createTellingChain = async () => {
+const createNumberedChain = async () => {
   const chain = new ReorgChain(await createChain(CHAIN_ID));
   const { client, accounts } = chain.local;
   const { v1, v2 } = networks.get(CHAIN_ID) ?? {};
@@ -36,13 +36,13 @@ const createTellingChain = async () => {
 
   const wallets = `delegate=${hot}&vault=${vault}&chainId=${CHAIN_ID}`;
   const isEven = (block: number) => String(block % 2 === 0);
-  /** Questions, with what the registries would answer at a block. */
+  /** Paths with the registries' answer at a block. */
   const truths: [string, (block: number) => string][] = [
     [`/registry/v2/check/erc20?${wallets}&contract=${COIN}`, String],
     [`/registry/v1/check/all?${wallets}`, isEven],
     [`/registry/v1/check/contract?${wallets}&contract=${NFT}`, isEven],
     [`/registry/v2/check/all?${wallets}`, () => "false"],
-    // Which tokens are on: what each of the last six blocks did to its token, the newest one counts.
+    // A token's state depends on the newest block that changed it, one of the last three.
     ...[0, 1, 2].map((tokenId): [string, (block: number) => string] => [
       `/registry/v2/check/erc721?${wallets}&contract=${NFT}&tokenId=${tokenId}`,
       (block) => {
@@ -69,36 +69,36 @@ const createTellingChain = async () => {
   return { local: chain.local, mineEmpty: () => chain.mine(), mine, questions };
 };
 
-test("a restart resumes the index, and a re-index loses no request, never goes back to an older block, and answers right at each", {
+test("a restart resumes the index, and a re-index fails no request, never answers from an older block, and is always right", {
   timeout: 600_000,
 }, async () => {
-  const chain = await createTellingChain();
+  const chain = await createNumberedChain();
   const chains = [chain.local];
-  // The indexes differ in their start blocks, before which nothing happened.
+  // The indexes differ in their start blocks, before which there are no events.
   for (let block = 0; block < 5; block++) await chain.mineEmpty();
   for (let block = 0; block < 40; block++) await chain.mine();
   const databaseUrl = await createDatabase();
-  const database = await connect(databaseUrl);
+  const database = await connectClient(databaseUrl);
   const index = (startBlock: number) =>
     startIndexerProcess({ databaseUrl, chains, env: { [`START_BLOCK_${CHAIN_ID}`]: String(startBlock) } });
 
   const first = await index(0);
-  await untilIndexed(database, chain.local);
-  const original = await servedSchema(database);
+  await waitUntilIndexed(database, chain.local);
+  const original = await readServedSchema(database);
   await first.stop();
   await chain.mine();
   let running = await index(0);
-  await untilIndexed(database, chain.local);
-  expect(await servedSchema(database)).toBe(original);
+  await waitUntilIndexed(database, chain.local);
+  expect(await readServedSchema(database)).toBe(original);
   expect(running.output()).toContain("Detected crash recovery");
   expect(running.output()).not.toContain("Created database tables");
 
-  // The same index again is refused.
+  // A second indexer of the same index is refused.
   const second = await index(0);
   expect(await second.exited).toEqual({ code: 1, signal: null });
   expect(second.output()).toContain("Another indexer is running the same index");
 
-  const apis = [await startApi({ databaseUrl }), await startApi({ databaseUrl })];
+  const apis = [await startTestApi({ databaseUrl }), await startTestApi({ databaseUrl })];
   const asked: Asked[] = [];
   const ask = async (api: Api, path: string) => {
     const startedAt = performance.now();
@@ -121,7 +121,7 @@ test("a restart resumes the index, and a re-index loses no request, never goes b
       }, 30),
     ),
   );
-  // The same for readers of the views, and for data teams: the blocks that they see, and the amount at each.
+  // Readers of the views and of the schema analytics record each block and its amount.
   const seen = await Promise.all(
     [
       `select number::int as block, (select amount from registry.delegation_v2 where type = 'ERC20')
@@ -129,7 +129,7 @@ test("a restart resumes the index, and a re-index loses no request, never goes b
       `select analytics.known_block(${CHAIN_ID})::int as block,
          (select amount from analytics.delegations where token_standard = 'ERC20')`,
     ].map(async (text) => {
-      const [reader, blocks] = [await connect(databaseUrl), [] as { block: number; amount: string }[]];
+      const [reader, blocks] = [await connectClient(databaseUrl), [] as { block: number; amount: string }[]];
       clients.push(keepGoing(async () => blocks.push((await reader.query(text)).rows[0]), 5));
       return blocks;
     }),
@@ -137,21 +137,21 @@ test("a restart resumes the index, and a re-index loses no request, never goes b
   const mining = keepGoing(chain.mine, 300);
 
   const reindex = async (startBlock: number) => {
-    const old = await servedSchema(database);
+    const old = await readServedSchema(database);
     const next = await index(startBlock);
-    // The old one ends by itself, when the new one has taken over.
+    // The old indexer ends when the new one has taken over.
     expect(await running.exited).toEqual({ code: 0, signal: null });
     expect(running.output()).toContain("is superseded");
-    expect(await servedSchema(database)).not.toBe(old);
+    expect(await readServedSchema(database)).not.toBe(old);
     const dropped = async () => (await database.query("select to_regnamespace($1) as schema", [old])).rows[0].schema;
-    await until("the old index is dropped", dropped, 60, (schema) => schema === null);
-    await until("the indexer logs the drop", () => next.output().includes(`Dropped ${old}`), 10);
+    await waitUntil("the old index is dropped", dropped, 60, (schema) => schema === null);
+    await waitUntil("the indexer logs the drop", () => next.output().includes(`Dropped ${old}`), 10);
     running = next;
   };
   await reindex(1);
   const betweenThem = asked.length;
-  // With other columns than the views have: they cannot be replaced in place.
-  const schema = await servedSchema(database);
+  // Views with other columns cannot be replaced in place.
+  const schema = await readServedSchema(database);
   for (const view of ["delegation_v1", "delegation_v2"]) {
     await database.query(`create or replace view registry.${view} as select *, 1 as more from ${schema}.${view}`);
   }
@@ -161,7 +161,7 @@ test("a restart resumes the index, and a re-index loses no request, never goes b
   );
   expect(columns).toEqual([]);
   const soFar = asked.length;
-  await until("clients have asked the new index", () => asked.length > soFar + 200);
+  await waitUntil("clients have asked the new index", () => asked.length > soFar + 200);
   isOver = true;
   await Promise.all([...clients, mining]);
 
@@ -170,8 +170,8 @@ test("a restart resumes the index, and a re-index loses no request, never goes b
   expect(asked.length - betweenThem).toBeGreaterThan(500);
   expect(asked.filter(({ status }) => status !== 200)).toEqual([]);
   expect(asked.filter(({ path, block, body }) => !chain.questions.get(path)?.(block, body))).toEqual([]);
-  expect(backInTime(asked)).toEqual([]);
-  // All along, and not in a few leaps.
+  expect(findRegressions(asked)).toEqual([]);
+  // Clients saw many blocks, not a few jumps.
   expect(new Set(asked.map(({ block }) => block)).size).toBeGreaterThan(30);
   for (const blocks of seen) {
     expect(blocks.length).toBeGreaterThan(100);
@@ -180,8 +180,8 @@ test("a restart resumes the index, and a re-index loses no request, never goes b
   }
 });
 
-/** Answers older than one that any process had given before they were asked for. */
-const backInTime = (asked: readonly Asked[]): Asked[] => {
+/** Finds answers from a block older than one that any process had answered from before the request. */
+const findRegressions = (asked: readonly Asked[]): Asked[] => {
   const ended = asked.toSorted((a, b) => a.endedAt - b.endedAt).values();
   let next = ended.next();
   let newest = 0;

@@ -1,11 +1,11 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { type Api, CHECK, createSampleDatabase, FRESH_FOR_A_DAY, launchApi, startApi } from "../../support/api.ts";
+import { type Api, CHECK, createSampleDatabase, FRESH_FOR_A_DAY, launchApi, startTestApi } from "../../support/api.ts";
 import { sendHttp } from "../../support/http.ts";
 import { describeWithRedis, launchRedis, type Redis, startRedis } from "../../support/redis.ts";
-import { until } from "../../support/setup.ts";
+import { waitUntil } from "../../support/setup.ts";
 
-// All of 127.0.0.0/8 is this machine: each test sends requests from its own addresses, and waits for no other's window.
+// All of 127.0.0.0/8 is local: each test sends requests from its own addresses, with their own windows.
 
 const LIMIT = { requests: 25, windowMs: 4_000 };
 const PASSWORD = "c0rrect-h0rse";
@@ -21,13 +21,13 @@ const envFor = ({ url }: Redis) => ({
   RATE_LIMIT_STORE: url,
 });
 
-/** A request and its answer. The API decided about it between two moments. */
+/** A request with its response. The API decided between `sentAt` and `answeredAt`. */
 type Asked = {
   api: Api;
   client: string;
   sentAt: number;
   answeredAt: number;
-  /** Zero if there was no answer. */
+  /** Zero without a response. */
   status: number;
 };
 
@@ -40,7 +40,7 @@ const ask = async (api: Api, client: string): Promise<Asked> => {
 const isAdmitted = ({ status }: Asked) => status === 200;
 const isRefused = ({ status }: Asked) => status === 429;
 
-/** By the clock of the test: never more than 25 requests that count together were admitted in any window. */
+/** Expects at most 25 admissions in any window, by the test's clock. */
 const expectNeverMore = (asked: readonly Asked[]) => {
   const admitted = asked.filter(isAdmitted).sort((a, b) => a.sentAt - b.sentAt);
   const counts = admitted.map(
@@ -50,7 +50,7 @@ const expectNeverMore = (asked: readonly Asked[]) => {
   expect(Math.max(0, ...counts)).toBeLessThanOrEqual(LIMIT.requests);
 };
 
-/** By the clock of the test: no request was refused with fewer than 25 admissions in the window before. */
+/** Expects at least 25 admissions in the window before each refusal, by the test's clock. */
 const expectNoEarlyRefusal = (refused: readonly Asked[], asked: readonly Asked[]) => {
   const admitted = asked.filter(isAdmitted);
   const counts = refused.map(
@@ -64,14 +64,14 @@ const readShared = async (api: Api): Promise<string | undefined> =>
   /^delegation_registry_rate_limit_shared (\d)$/m.exec(await api.metrics())?.[1];
 
 const untilShared = (processes: readonly Api[], value: "0" | "1") =>
-  until(
-    `the metric of all is ${value}`,
+  waitUntil(
+    `rate_limit_shared is ${value} in all processes`,
     () => Promise.all(processes.map(readShared)),
     5,
     (values) => values.every((shared) => shared === value),
   );
 
-/** The log lines about sharing, each with its level: 30 for information, 50 for an error. */
+/** Reads the log lines about sharing, with their level: 30 for info, 50 for error. */
 const readLines = (api: Api): [level: number, message: string][] =>
   api
     .output()
@@ -80,7 +80,7 @@ const readLines = (api: Api): [level: number, message: string][] =>
     .map((line) => [JSON.parse(line).level, JSON.parse(line).msg]);
 
 const LOST_AND_FOUND = [
-  [50, expect.stringMatching(/^Rate limits are not shared, each process limits by itself: ./)],
+  [50, expect.stringMatching(/^Rate limits are not shared, each process applies its own limit: ./)],
   [30, "Rate limits are shared again"],
 ];
 
@@ -96,13 +96,13 @@ describeWithRedis("four API processes with one Redis", () => {
     await redis?.stop();
   });
 
-  /** Sends requests of one client far above the limit, and of a hundred clients below it, until it is stopped. */
+  /** Starts one client far above the limit and a hundred clients below it. */
   const startLoad = (greedy: string, modestNetwork: string) => {
     const asked: Promise<Asked>[] = [];
     let round = 0;
     const timer = setInterval(() => {
       for (const api of apis) asked.push(ask(api, greedy));
-      // Each modest client goes to another process next time.
+      // Each modest client uses another process next time.
       const api = apis[(round + Math.floor(round / 100)) % 4] ?? apis[0];
       asked.push(ask(api, `${modestNetwork}.${1 + (round % 100)}`));
       round++;
@@ -116,7 +116,7 @@ describeWithRedis("four API processes with one Redis", () => {
     };
   };
 
-  /** Every request was answered in time, and no modest client was refused. */
+  /** Expects a timely response to every request, and no refusal of a modest client. */
   const expectService = (asked: readonly Asked[], greedy: string) => {
     expect(asked.filter(({ status }) => status !== 200 && status !== 429).map(({ status }) => status)).toEqual([]);
     expect(Math.max(...asked.map(({ sentAt, answeredAt }) => answeredAt - sentAt))).toBeLessThan(2000);
@@ -125,14 +125,14 @@ describeWithRedis("four API processes with one Redis", () => {
     expect(modest.filter(isRefused).map(({ client }) => client)).toEqual([]);
   };
 
-  test("no request fails while Redis is killed and restarted, and each process limits by itself meanwhile", async () => {
+  test("fail no request while Redis is killed and restarted, and limit per process meanwhile", async () => {
     const greedy = "127.0.0.20";
     const before = apis.map((api) => readLines(api).length);
     const load = startLoad(greedy, "127.0.20");
     await sleep(2000);
     expect(await Promise.all(apis.map(readShared))).toEqual(["1", "1", "1", "1"]);
 
-    // Requests in flight get no answer from Redis.
+    // Redis does not answer requests in flight.
     redis.hang();
     await sleep(200);
     await redis.kill();
@@ -149,7 +149,7 @@ describeWithRedis("four API processes with one Redis", () => {
     expectService(asked, greedy);
     const byGreedy = asked.filter(({ client }) => client === greedy);
     for (const api of apis) {
-      // Includes what was admitted while Redis was there: its loss is not a new budget.
+      // Includes admissions from before the loss of Redis, which does not reset the budget.
       const own = byGreedy.filter((one) => one.api === api && one.answeredAt < restartedAt);
       expectNeverMore(own);
       const refusedAlone = own.filter((one) => isRefused(one) && one.sentAt > aloneAt);
@@ -168,10 +168,10 @@ describeWithRedis("four API processes with one Redis", () => {
       .toEqual(new Array(4).fill(LOST_AND_FOUND));
   });
 
-  test("processes that start without Redis limit by themselves, and share the limit as soon as it is there", async () => {
+  test("limit per process when they start without Redis, and share the limit when it is up", async () => {
     const late = await startRedis({ password: PASSWORD });
     await late.kill();
-    const start = () => startApi({ databaseUrl, env: envFor(late) });
+    const start = () => startTestApi({ databaseUrl, env: envFor(late) });
     const pair = await Promise.all([start(), start()]);
     expect(await Promise.all(pair.map(readShared))).toEqual(["0", "0"]);
     const askAll = async (client: string) =>
@@ -188,7 +188,7 @@ describeWithRedis("four API processes with one Redis", () => {
     expect(pair.map((api) => api.output()).join()).not.toContain(PASSWORD);
   });
 
-  test("neither log nor metrics contain the password of Redis", async () => {
+  test("show the password of Redis neither in logs nor in metrics", async () => {
     for (const api of apis) expect(`${api.output()}${await api.metrics()}`).not.toContain(PASSWORD);
   });
 });

@@ -6,17 +6,24 @@ import { pino } from "pino";
 import { expect, onTestFinished, test } from "vitest";
 import { SharedWindow } from "../../../api/limits/shared-window.ts";
 import { type Decision, type Limit, SlidingWindow } from "../../../api/limits/sliding-window.ts";
-import { keepOutput } from "../../support/output.ts";
+import { captureOutput } from "../../support/output.ts";
 import { type Random, seededRandom } from "../../support/random.ts";
-import { describeWithRedis, expectExact, KEY_PREFIX, type Redis, startRedis, watchRedis } from "../../support/redis.ts";
-import { until } from "../../support/setup.ts";
+import {
+  describeWithRedis,
+  expectExactLimit,
+  KEY_PREFIX,
+  type Redis,
+  startRedis,
+  watchRedis,
+} from "../../support/redis.ts";
+import { waitUntil } from "../../support/setup.ts";
 
 const DEFAULT = { requests: 25, windowMs: 10_000 };
 const PASSWORD = "c0rrect-h0rse";
 
-/** A window like that of an API process, with its own log, until the test is over. */
+/** Opens a window like an API process, with its own log, until the test is over. */
 const openWindow = async (url: string, limit: Limit = DEFAULT) => {
-  const { output, printed } = keepOutput();
+  const { output, printed } = captureOutput();
   const log = pino({ level: "trace" }, output);
   const window = await SharedWindow.connect(url, limit, new SlidingWindow(limit), log);
   onTestFinished(() => window.close());
@@ -25,7 +32,7 @@ const openWindow = async (url: string, limit: Limit = DEFAULT) => {
     isShared: () => window.isShared,
     close: () => window.close(),
     printed,
-    /** The log lines so far, each with its level: 30 for information, 50 for an error. */
+    /** Returns the log lines so far, with their level: 30 for info, 50 for error. */
     logged: () =>
       printed()
         .split("\n")
@@ -36,11 +43,11 @@ const openWindow = async (url: string, limit: Limit = DEFAULT) => {
 
 type Window = Awaited<ReturnType<typeof openWindow>>;
 
-/** A window that is connected. */
+/** Opens a window, and waits until it is connected. */
 const openShared = async (url: string, limit?: Limit): Promise<Window> => {
   const window = await openWindow(url, limit);
   // On a busy machine, the first attempt may have timed out.
-  await until("it is shared", async () => window.isShared(), 10);
+  await waitUntil("the window is shared", async () => window.isShared(), 10);
   const { length } = window.logged();
   return { ...window, logged: () => window.logged().slice(length) };
 };
@@ -57,22 +64,22 @@ const takeAtOnce = (window: Window, client: string, times: number) =>
 
 const countAdmitted = (decisions: readonly Decision[]) => decisions.filter(({ isAdmitted }) => isAdmitted).length;
 
-const NOT_SHARED = [50, expect.stringMatching(/^Rate limits are not shared, each process limits by itself: ./)];
+const NOT_SHARED = [50, expect.stringMatching(/^Rate limits are not shared, each process applies its own limit: ./)];
 const SHARED_AGAIN = [30, "Rate limits are shared again"];
 
 describeWithRedis("SharedWindow", () => {
-  test("random requests through four windows: never more than the limit in any span, never a refusal below it", async () => {
+  test("take() never exceeds the limit in any span, and never refuses below it, over random requests to four windows", async () => {
     const random = seededRandom("limits/shared-window.test.ts");
     const redis = await startRedis();
     const watch = await watchRedis(redis);
 
     const askAtRandom = async (client: string, limit: Limit, forMs: number) => {
       const windows = await openFour(redis.url, limit);
-      const decisions = await takeAtRandom(windows, client, limit, random, forMs);
+      const decisions = await takeAtRandom(windows, { client, limit, random, forMs });
       const decided = (await watch.readDecisions()).filter((decision) => decision.client === client);
       expect(decided.length, printedBy(windows)).toBe(decisions.length);
       expect(decided.filter(({ stamp }) => stamp !== null).length).toBe(countAdmitted(decisions));
-      expectExact(decided, limit);
+      expectExactLimit(decided, limit);
       expect(countAdmitted(decisions)).toBeLessThan(decisions.length);
       expect(countAdmitted(decisions)).toBeGreaterThan(limit.requests);
     };
@@ -84,7 +91,7 @@ describeWithRedis("SharedWindow", () => {
     ]);
   });
 
-  test("returns the same remaining and resetMs from every window, and admits after resetMs", async () => {
+  test("take() returns the same remaining and resetMs from every window, and admits after resetMs", async () => {
     const limit = { requests: 4, windowMs: 2000 };
     const redis = await startRedis();
     const windows = await openFour(redis.url, limit);
@@ -114,10 +121,10 @@ describeWithRedis("SharedWindow", () => {
       expect((await window.take("client")).isAdmitted).toBe(true);
     }
     expect(waits).toBeGreaterThan(0);
-    expectExact(await watch.readDecisions(), limit);
+    expectExactLimit(await watch.readDecisions(), limit);
   });
 
-  test("sends one command for each request, and a second one only if the server has lost the script", async () => {
+  test("take() sends one command, and a second one only if the server has lost the script", async () => {
     const redis = await startRedis();
     const window = await openShared(redis.url);
     const watch = await watchRedis(redis);
@@ -140,13 +147,13 @@ describeWithRedis("SharedWindow", () => {
     expect(await window.take("client")).toMatchObject({ isAdmitted: true, remaining: 22 });
     expect(await askedSince(start)).toEqual(["EVALSHA", "EVAL", "EVALSHA"]);
 
-    // Many requests that find it lost at the same moment are counted once each.
+    // Concurrent requests that find the script lost are counted once each.
     await redis.ask("SCRIPT", "FLUSH");
     expect(countAdmitted(await takeAtOnce(window, "client", 40))).toBe(22);
     expect(window.logged()).toEqual([]);
   });
 
-  test("leaves no key in Redis after a client's last admission, even if refused requests go on", async () => {
+  test("take() leaves no key in Redis a window after a client's last admission, even if refused requests continue", async () => {
     const limit = { requests: 3, windowMs: 2000 };
     const redis = await startRedis();
     const window = await openShared(redis.url, limit);
@@ -156,7 +163,7 @@ describeWithRedis("SharedWindow", () => {
     for (const client of clients) {
       const key = `${KEY_PREFIX}${client}`;
       const left = Number(await redis.ask("PTTL", key));
-      // -2: the key is gone.
+      // -2: the key does not exist.
       expect(left === -2 || (left > 0 && left <= limit.windowMs), `${left} ms`).toBe(true);
     }
 
@@ -169,7 +176,7 @@ describeWithRedis("SharedWindow", () => {
       await sleep(20);
     }
     expect(refusals).toBeGreaterThan(10);
-    await until(
+    await waitUntil(
       "Redis is empty",
       () => redis.ask("DBSIZE"),
       5,
@@ -177,11 +184,11 @@ describeWithRedis("SharedWindow", () => {
     );
   });
 
-  test("when the server's clock is set back, no client waits longer than a window, or gets more than the limit", async () => {
+  test("take() makes no client wait longer than a window, nor exceed the limit, when the server's clock is set back", async () => {
     const limit = { requests: 5, windowMs: 2000 };
     const redis = await startRedis();
     const window = await openShared(redis.url, limit);
-    /** Adds admissions at these times from now: in the future, as when the clock has gone back. */
+    /** Inserts admissions at these offsets from now. Future ones look like a clock that was set back. */
     const admit = async (client: string, offsetsMs: readonly number[]) => {
       const [seconds, microseconds] = (await redis.ask("TIME")) as [string, string];
       const now = Number(seconds) * 1_000_000 + Number(microseconds);
@@ -213,7 +220,7 @@ describeWithRedis("SharedWindow", () => {
         expect(await redis.ask("PTTL", `${KEY_PREFIX}${client}`), client).toBeLessThanOrEqual(limit.windowMs);
       }),
     );
-    await until(
+    await waitUntil(
       "Redis is empty",
       () => redis.ask("DBSIZE"),
       5,
@@ -225,12 +232,12 @@ describeWithRedis("SharedWindow", () => {
     ["is full", ["CONFIG", "SET", "maxmemory", "1"]],
     ["may only be read", ["REPLICAOF", "127.0.0.1", "1"]],
     ["forbids scripts", ["ACL", "SETUSER", "default", "-eval", "-evalsha"]],
-  ])("a server that answers, but %s, is not used, which is logged once", async (_, command) => {
+  ])("take() does not use a server that answers but %s, and logs that once", async (_, command) => {
     const redis = await startRedis();
     const window = await openWindow(redis.url);
     await window.take("client");
     await redis.ask(...command);
-    // Longer than two attempts to connect again.
+    // Longer than two attempts to reconnect.
     for (let round = 0; round < 15; round++) {
       await window.take("client");
       expect(window.isShared()).toBe(false);
@@ -239,7 +246,7 @@ describeWithRedis("SharedWindow", () => {
     expect(window.logged()).toEqual([NOT_SHARED]);
   });
 
-  test("close() during an attempt to connect logs nothing more", async () => {
+  test("close() logs nothing more during an attempt to connect", async () => {
     const redis = await startRedis();
     const window = await openWindow(redis.url);
     redis.hang();
@@ -252,7 +259,7 @@ describeWithRedis("SharedWindow", () => {
     expect(window.logged()).toEqual([NOT_SHARED]);
   });
 
-  test("a process that was blocked for 700 ms does not give up its server", async () => {
+  test("take() keeps its server when the process was blocked for 700 ms", async () => {
     const redis = await startRedis();
     const window = await openWindow(redis.url);
     await window.take("client");
@@ -265,7 +272,7 @@ describeWithRedis("SharedWindow", () => {
     expect(window.logged()).toEqual([]);
   });
 
-  test("neither the loss nor the return of the server is a new budget", async () => {
+  test("take() keeps a client's budget when the server is lost and when it returns", async () => {
     const redis = await startRedis();
     const window = await openWindow(redis.url);
     expect(countAdmitted(await takeAtOnce(window, "client", 40))).toBe(25);
@@ -273,12 +280,12 @@ describeWithRedis("SharedWindow", () => {
     expect(countAdmitted(await takeAtOnce(window, "client", 40))).toBe(0);
     await redis.restart();
     expect(countAdmitted(await takeAtOnce(window, "other", 20))).toBe(20);
-    await until("the limit is shared again", async () => window.isShared(), 3);
+    await waitUntil("the limit is shared again", async () => window.isShared(), 3);
     expect(countAdmitted(await takeAtOnce(window, "client", 40))).toBe(0);
     expect(countAdmitted(await takeAtOnce(window, "other", 40))).toBe(5);
   });
 
-  test("a client's key of another type affects that client alone", async () => {
+  test("take() limits only the affected client alone when its key has another type", async () => {
     const redis = await startRedis();
     const window = await openShared(redis.url);
     await redis.ask("SET", `${KEY_PREFIX}client`, "something else");
@@ -289,7 +296,7 @@ describeWithRedis("SharedWindow", () => {
 });
 
 describeWithRedis("SharedWindow whose server", () => {
-  test("hangs: decides alone within a second, counts what it admitted before, and shares again", async () => {
+  test("hangs decides alone within a second, counts earlier admissions, and shares again", async () => {
     const redis = await startRedis({ password: PASSWORD });
     await expectToSurvive(
       redis,
@@ -298,29 +305,29 @@ describeWithRedis("SharedWindow whose server", () => {
     );
   });
 
-  test("is killed: decides alone at once, counts what it admitted before, and shares again", async () => {
+  test("is killed decides alone at once, counts earlier admissions, and shares again", async () => {
     const redis = await startRedis({ password: PASSWORD });
     await expectToSurvive(redis, redis.kill, redis.restart);
   });
 
-  test("is killed without any request: notices that, and its return", async () => {
+  test("is killed notices that and its return without a request", async () => {
     const redis = await startRedis({ password: PASSWORD });
     const window = await openShared(redis.url);
     await redis.kill();
-    await until("it is noticed", async () => !window.isShared(), 2);
+    await waitUntil("the loss is noticed", async () => !window.isShared(), 2);
     await redis.restart();
-    await until("the limit is shared again", async () => window.isShared(), 3);
+    await waitUntil("the limit is shared again", async () => window.isShared(), 3);
     expect(window.logged()).toEqual([NOT_SHARED, SHARED_AGAIN]);
   });
 
-  test("is killed three times: has one connection left, and logged each loss and return once", async () => {
+  test("is killed three times has one connection left, and logs each loss and return once", async () => {
     const redis = await startRedis({ password: PASSWORD });
     const window = await openShared(redis.url);
     for (let round = 0; round < 3; round++) {
       await redis.kill();
       expect((await window.take(`client ${round}`)).isAdmitted).toBe(true);
       await redis.restart();
-      await until("the limit is shared again", async () => window.isShared(), 3);
+      await waitUntil("the limit is shared again", async () => window.isShared(), 3);
     }
     expect(window.logged()).toEqual(new Array(3).fill([NOT_SHARED, SHARED_AGAIN]).flat());
     expect(await countConnections(redis)).toBe(1);
@@ -332,7 +339,7 @@ describeWithRedis("SharedWindow whose server", () => {
     ["another user", `nobody:${PASSWORD}@`],
     ["a password at all", ""],
   ])(
-    "wants %s: limits alone, logs the reason without the password, and shares when it is accepted",
+    "requires %s decides alone, logs the reason without the password, and shares after it is accepted",
     async (_, user) => {
       const redis = await startRedis({ password: PASSWORD });
       const startedAt = performance.now();
@@ -341,12 +348,12 @@ describeWithRedis("SharedWindow whose server", () => {
       expect(performance.now() - startedAt).toBeLessThan(2000);
       expect(window.isShared()).toBe(false);
       await sleep(1200);
-      expect(window.logged()).toEqual([[50, expect.stringMatching(/by itself: (WRONGPASS|NOAUTH) /)]]);
+      expect(window.logged()).toEqual([[50, expect.stringMatching(/its own limit: (WRONGPASS|NOAUTH) /)]]);
 
       await redis.ask("ACL", "SETUSER", "nobody", "on", `>${PASSWORD}`, "~*", "+@all");
       if (user.startsWith(":")) await redis.ask("CONFIG", "SET", "requirepass", "wr0ng-h0rse");
       if (user === "") await redis.ask("CONFIG", "SET", "requirepass", "");
-      await until("it is shared", async () => window.isShared(), 3);
+      await waitUntil("it is shared", async () => window.isShared(), 3);
       expect(window.logged()).toEqual([NOT_SHARED, SHARED_AGAIN]);
       expect(window.printed()).not.toMatch(/h0rse/);
     },
@@ -354,13 +361,13 @@ describeWithRedis("SharedWindow whose server", () => {
 });
 
 describeWithRedis("SharedWindow.close()", () => {
-  test("ends the connection, logs nothing, and does not connect again", async () => {
+  test("ends the connection, logs nothing, and does not reconnect", async () => {
     const redis = await startRedis();
     const window = await openShared(redis.url);
     await window.take("client");
     expect(await countConnections(redis)).toBe(1);
     window.close();
-    await until("the connection is gone", async () => (await countConnections(redis)) === 0, 2);
+    await waitUntil("the connection is gone", async () => (await countConnections(redis)) === 0, 2);
     await sleep(1200);
     expect(await countConnections(redis)).toBe(0);
     expect(window.logged()).toEqual([]);
@@ -370,7 +377,7 @@ describeWithRedis("SharedWindow.close()", () => {
     const redis = await startRedis();
     const window = await openShared(redis.url);
     await redis.kill();
-    await until("it is noticed", async () => !window.isShared(), 2);
+    await waitUntil("the loss is noticed", async () => !window.isShared(), 2);
     window.close();
     await redis.restart();
     await sleep(1200);
@@ -378,31 +385,29 @@ describeWithRedis("SharedWindow.close()", () => {
     expect(window.logged()).toEqual([NOT_SHARED]);
   });
 
-  test.each(["is there", "hangs", "is away"])("lets a process end whose server %s", async (state) => {
+  test.each(["is up", "hangs", "is down"])("lets a process exit when its server %s", async (state) => {
     const redis = await startRedis();
     if (state === "hangs") redis.hang();
-    if (state === "is away") await redis.kill();
+    if (state === "is down") await redis.kill();
     const { stdout } = await runProgram(redis.url);
-    expect(stdout).toBe(`${state === "is there" ? "shared" : "alone"}\n`);
+    expect(stdout).toBe(`${state === "is up" ? "shared" : "alone"}\n`);
   });
 });
 
-/** Sends requests of one client at random times, one or many at once, through any of the windows. */
+/** Sends requests of one client at random times, singly or in bursts, through random windows. */
 const takeAtRandom = async (
   windows: readonly [Window, ...Window[]],
-  client: string,
-  { requests, windowMs }: Limit,
-  random: Random,
-  forMs: number,
+  { client, limit, random, forMs }: { client: string; limit: Limit; random: Random; forMs: number },
 ): Promise<Decision[]> => {
-  // Fills the window first.
+  const { requests, windowMs } = limit;
+  // Fill the window first.
   const taken = Array.from({ length: requests * 2 }, () => random.pick(windows).take(client));
   const end = performance.now() + forMs;
   while (performance.now() < end) {
     const times = random.chance(0.1) ? random.integer(2, requests * 2) : 1;
     for (let left = times; left > 0; left--) taken.push(random.pick(windows).take(client));
     const last = await taken.at(-1);
-    // Sometimes at the edge of the window, 2 ms more or less.
+    // Sometimes within 2 ms of the window's edge.
     const isNear = last && !last.isAdmitted && last.resetMs < windowMs / 4;
     if (isNear && random.chance(0.3)) await sleep(Math.max(0, last.resetMs + random.integer(-2, 2)));
     else await sleep(random.next() ** 3 * (windowMs / requests) * 2);
@@ -410,7 +415,7 @@ const takeAtRandom = async (
   return Promise.all(taken);
 };
 
-/** Two windows admit 20 and 5. Without their server, each admits what it has not admitted itself. */
+/** Two windows admit 20 and 5. Without their server, each admits up to 25, minus its own admissions. */
 const expectToSurvive = async (redis: Redis, lose: () => unknown, giveBack: () => unknown) => {
   const [first, second] = [await openShared(redis.url), await openShared(redis.url)];
   expect(countAdmitted(await takeAtOnce(first, "client", 20))).toBe(20);
@@ -424,7 +429,7 @@ const expectToSurvive = async (redis: Redis, lose: () => unknown, giveBack: () =
   expect(performance.now() - lostAt).toBeLessThan(1000);
   expect([countAdmitted(byFirst), countAdmitted(bySecond)]).toEqual([5, 20]);
   expect([first.isShared(), second.isShared()]).toEqual([false, false]);
-  // Now no request waits, and attempts to connect are not logged.
+  // From now on no request waits, and attempts to connect are not logged.
   for (let round = 0; round < 12; round++) {
     const askedAt = performance.now();
     expect((await first.take("client")).isAdmitted).toBe(false);
@@ -434,18 +439,18 @@ const expectToSurvive = async (redis: Redis, lose: () => unknown, giveBack: () =
   for (const window of [first, second]) expect(window.logged()).toEqual([NOT_SHARED]);
 
   await giveBack();
-  await until("they share again", async () => first.isShared() && second.isShared(), 3);
+  await waitUntil("they share again", async () => first.isShared() && second.isShared(), 3);
   for (const window of [first, second]) expect(window.logged()).toEqual([NOT_SHARED, SHARED_AGAIN]);
   const both = await Promise.all([takeAtOnce(first, "other", 40), takeAtOnce(second, "other", 40)]);
   expect(countAdmitted(both.flat())).toBe(25);
-  await until("one connection each is left", async () => (await countConnections(redis)) === 2, 2);
+  await waitUntil("one connection each is left", async () => (await countConnections(redis)) === 2, 2);
   expect(printedBy([first, second])).not.toContain(PASSWORD);
 };
 
 const countConnections = async (redis: Redis): Promise<number> =>
   String(await redis.ask("CLIENT", "LIST")).split("name=delegation-registry-api ").length - 1;
 
-/** Runs a process that takes once, and closes the window. It has 30 s to end. */
+/** Runs a process that calls take() once and closes the window. It has 30 s to exit. */
 const runProgram = (url: string) => {
   const limits = join(import.meta.dirname, "../../../api/limits");
   const program = `

@@ -4,14 +4,14 @@ import { type Context, Hono } from "hono";
 import { and, eq, inArray, or } from "ponder";
 import { type Address, type Hex, maxUint256, zeroAddress, zeroHash } from "viem";
 
-// The eight checks as API functions, the way Ponder's documentation writes them: a route, a drizzle query,
+// The eight checks as API functions, written like those in Ponder's documentation: a route, a drizzle query,
 // c.json(). https://ponder.sh/docs/query/api-endpoints
 
 const { delegationV1, delegationV2 } = schema;
 
 const app = new Hono();
 
-/** What a request asks. What is no hexadecimal text is found nowhere; Ponder's columns lower-case it. */
+/** Reads a request's parameters. Text that is not hexadecimal matches nothing; Ponder's columns lower-case values. */
 const readQuery = (c: Context) => {
   const { to, from, contract = zeroAddress, tokenId = "0", rights = zeroHash, chainId = "1" } = c.req.query();
   return {
@@ -32,7 +32,7 @@ const betweenV1 = ({ chainId, from, to }: Query) =>
 const scopeV1 = (type: "ALL" | "CONTRACT" | "TOKEN", contract: Address, tokenId: bigint) =>
   and(eq(delegationV1.type, type), eq(delegationV1.contract, contract), eq(delegationV1.tokenId, tokenId));
 
-/** In v2, full rights count for any rights that are asked for. */
+/** In v2, a delegation with full rights satisfies a check for any rights. */
 const betweenV2 = ({ chainId, from, to, rights }: Query) =>
   and(
     eq(delegationV2.chainId, chainId),
@@ -132,7 +132,7 @@ app.get("/check/v2/erc1155", async (c) => {
   return c.json(await findBalance(query, "ERC1155", query.tokenId));
 });
 
-/** As text: JSON has no number of this size, and Ponder's documentation writes such as texts, too. */
+/** Returns the balance as text, as in Ponder's documentation: JSON numbers cannot hold it. */
 const findBalance = async (query: Query, type: "ERC20" | "ERC1155", tokenId: bigint): Promise<string> => {
   const rows = await db
     .select()

@@ -1,0 +1,129 @@
+import { z } from "@hono/zod-openapi";
+import type { ApiContext } from "../context.ts";
+import { type ParameterError, Problem } from "../problem.ts";
+
+type Shape = Record<string, z.ZodType>;
+type ValuesOf<Params extends Shape, Query extends Shape> = z.output<z.ZodObject<Params & Query>>;
+
+/** A parameter that must not be repeated, even with the same value. */
+const UNREPEATABLE = "chainId";
+
+/**
+ * Defines the parameters of an operation, for its contract and for its handler.
+ * @param synonyms - other names of query parameters
+ * @param validate - finds errors that involve several parameters
+ */
+export const defineParameters = <Query extends Shape, Params extends Shape = Record<never, never>>({
+  params = {} as Params,
+  query,
+  synonyms = {},
+  validate,
+}: {
+  params?: Params;
+  query: Query;
+  synonyms?: Readonly<Record<string, string>>;
+  validate?: (values: Partial<ValuesOf<Params, Query>>) => ParameterError[];
+}) => {
+  const pathSchemas = Object.entries(params);
+  const queryParameters = Object.entries(query).map(([name, schema]): QueryParameter => {
+    const missing = schema.safeParse(undefined);
+    return { name, synonym: synonyms[name], schema, isRequired: !missing.success, defaultValue: missing.data };
+  });
+
+  return {
+    request: { params: z.object(params), query: z.object(query) },
+
+    /** Reads all parameters. Throws a Problem that names every bad one. */
+    read: (c: ApiContext): ValuesOf<Params, Query> => {
+      const values: Record<string, unknown> = {};
+      const errors: ParameterError[] = [];
+      for (const [name, schema] of pathSchemas) {
+        const parsed = schema.safeParse(c.req.param(name));
+        if (parsed.success) values[name] = parsed.data;
+        else errors.push({ parameter: name, message: messageOf(parsed.error) });
+      }
+      const queries = c.req.queries();
+      const malformed = findMalformedNames(c.req.url);
+      for (const parameter of queryParameters) {
+        const { name, synonym } = parameter;
+        const named = queries[name] ?? NO_TEXTS;
+        const renamed = synonym === undefined ? NO_TEXTS : (queries[synonym] ?? NO_TEXTS);
+        const isMalformed = malformed.has(name) || (synonym !== undefined && malformed.has(synonym));
+        const result = parseTexts(parameter, renamed.length === 0 ? named : [...named, ...renamed], isMalformed);
+        if ("value" in result) values[name] = result.value;
+        else {
+          const usedName = named.length === 0 && renamed.length > 0 ? synonym : name;
+          errors.push({ parameter: usedName ?? name, message: result.error });
+        }
+      }
+      if (validate) errors.push(...validate(values as Partial<ValuesOf<Params, Query>>));
+      if (errors.length > 0) throw badParameters(errors);
+      return values as ValuesOf<Params, Query>;
+    },
+  };
+};
+
+export const badParameters = (errors: readonly ParameterError[]) =>
+  new Problem("bad-parameter", errors.map(({ parameter, message }) => `${parameter} ${message}.`).join(" "), {
+    errors,
+  });
+
+type QueryParameter = {
+  name: string;
+  synonym: string | undefined;
+  schema: z.ZodType;
+  isRequired: boolean;
+  defaultValue: unknown;
+};
+
+const NO_TEXTS: readonly string[] = [];
+
+/** Parses a query parameter, which may occur any number of times under any of its names. */
+const parseTexts = (
+  { name, synonym, schema, isRequired, defaultValue }: QueryParameter,
+  texts: readonly string[],
+  isMalformed: boolean,
+): { value: unknown } | { error: string } => {
+  const [text, ...others] = texts;
+  if (text === undefined) {
+    if (!isRequired) return { value: defaultValue };
+    return { error: `is required${synonym === undefined ? "" : ` (or its other name, ${synonym})`}` };
+  }
+  if (name === UNREPEATABLE && others.length > 0) return { error: "must be given once" };
+  if (isMalformed) return { error: "is not properly percent-encoded" };
+  const first = schema.safeParse(text);
+  if (!first.success) return { error: messageOf(first.error) };
+  for (const other of others) {
+    if (other === text) continue;
+    const parsed = schema.safeParse(other);
+    if (!parsed.success) return { error: messageOf(parsed.error) };
+    if (parsed.data !== first.data) {
+      return { error: `is given with different values${synonym === undefined ? "" : ` (also as ${synonym})`}` };
+    }
+  }
+  return { value: first.data };
+};
+
+const messageOf = ({ issues: [first] }: z.ZodError): string => first?.message ?? "is invalid";
+
+const NO_NAMES: ReadonlySet<string> = new Set();
+
+/** Finds the parameters whose values cannot be decoded. Hono passes such a value on without decoding it. */
+const findMalformedNames = (url: string): ReadonlySet<string> => {
+  if (!url.includes("%")) return NO_NAMES;
+  const query = url.slice(url.indexOf("?") + 1).split("#", 1)[0] ?? "";
+  const names = query.split("&").flatMap((pair) => {
+    const equals = pair.indexOf("=");
+    const name = decode(equals === -1 ? pair : pair.slice(0, equals));
+    return name !== null && equals !== -1 && decode(pair.slice(equals + 1)) === null ? [name] : [];
+  });
+  return new Set(names);
+};
+
+const decode = (text: string): string | null => {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return null;
+  }
+};

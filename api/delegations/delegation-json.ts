@@ -1,0 +1,47 @@
+import type { Address } from "viem";
+import { hasAmount, hasTokenId, isToken } from "../../registry/delegation.ts";
+import type { RegistryVersion } from "../../registry/networks.ts";
+import { checksumAddress, checksumContract } from "./checksum-address.ts";
+import type { ListedDelegation } from "./list-rows.ts";
+
+export type Rendering = {
+  version: RegistryVersion;
+  chainId: number;
+  wallet: Address;
+  numbers: "number" | "string";
+};
+
+/** Renders delegations of a wallet as JSON. Not JSON.stringify(): digits of any length become numbers. */
+export const renderDelegations = (delegations: readonly ListedDelegation[], rendering: Rendering): string => {
+  const wallet = checksumAddress(rendering.wallet);
+  let json = "";
+  for (const delegation of delegations) {
+    json += `${json && ","}{${renderFields(delegation, wallet, rendering)}${renderDetails(delegation, rendering)}}`;
+  }
+  return json;
+};
+
+const hasContract = (type: string) => type !== "ALL";
+
+const renderNumber = (digits: string, { numbers }: Rendering) => (numbers === "string" ? `"${digits}"` : digits);
+
+const renderFields = (delegation: ListedDelegation, wallet: Address, rendering: Rendering): string => {
+  const { direction, type, contract, tokenId } = delegation;
+  const other = checksumAddress(delegation.other);
+  const [vault, delegate] = direction === "incoming" ? [other, wallet] : [wallet, other];
+  const wallets =
+    rendering.version === "v1" ? `"delegate":"${delegate}","vault":"${vault}"` : `"from":"${vault}","to":"${delegate}"`;
+  const contractJson = hasContract(type) ? `"${checksumContract(contract)}"` : "null";
+  const tokenIdJson = hasTokenId(type) ? renderNumber(tokenId, rendering) : "null";
+  return `"type":"${isToken(type) ? "TOKEN" : type}",${wallets},"contract":${contractJson},"tokenId":${tokenIdJson}`;
+};
+
+const renderDetails = ({ direction, type, blockNumber, details }: ListedDelegation, rendering: Rendering): string => {
+  if (details === null) return "";
+  const { rights, amount, blockTimestamp, transactionHash } = details;
+  const amountJson = hasAmount(type) ? renderNumber(amount, rendering) : "null";
+  const standard = isToken(type) ? `"${type}"` : "null";
+  const v2Details =
+    rendering.version === "v2" ? `,"rights":"${rights}","amount":${amountJson},"tokenStandard":${standard}` : "";
+  return `,"direction":"${direction}","chainId":${rendering.chainId}${v2Details},"blockNumber":${blockNumber},"blockTimestamp":${blockTimestamp},"transactionHash":"${transactionHash}"`;
+};

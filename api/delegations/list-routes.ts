@@ -1,0 +1,214 @@
+import { createRoute, z } from "@hono/zod-openapi";
+import type { Address } from "viem";
+import type { RegistryVersion } from "../../registry/networks.ts";
+import type { ApiApp, ApiContext } from "../context.ts";
+import { addOperation } from "../contract/add-operation.ts";
+import { defineParameters } from "../contract/define-parameters.ts";
+import { chainId, cursor, details, limit, MAX_LIMIT, numbers, SAMPLES, wallet } from "../contract/parameters.ts";
+import { describeAnswers, LINK, OPTIONAL_KEY } from "../contract/responses.ts";
+import type { ParameterError } from "../problem.ts";
+import { answerHeaders, respond } from "../respond.ts";
+import { type Rendering, renderDelegations } from "./delegation-json.ts";
+import type { Dependencies } from "./dependencies.ts";
+import { encodeListCursor, isCursorOfList, type ListCursor } from "./list-cursor.ts";
+import { DelegationLists, type ListQuestion } from "./list-delegations.ts";
+import { streamList } from "./list-stream.ts";
+
+const address = z.string().openapi({ description: "EIP-55 checksummed." });
+const contract = address.nullable().openapi({ description: "null: not limited to a contract." });
+const tokenId = z
+  .union([z.bigint().openapi({ type: "integer", minimum: 0 }), z.string()])
+  .nullable()
+  .openapi({ description: "null: not limited to a token." });
+const type = z.enum(["NONE", "ALL", "CONTRACT", "TOKEN"]);
+
+const event = {
+  direction: z.enum(["incoming", "outgoing"]).optional(),
+  chainId: z.int().optional(),
+};
+const activation = {
+  blockNumber: z.int().optional(),
+  blockTimestamp: z.int().optional().openapi({ description: "Seconds since 1970." }),
+  transactionHash: z.string().optional(),
+};
+
+const SCHEMAS = {
+  v1: z
+    .object({
+      type,
+      delegate: address.openapi({ description: "The hot wallet, which acts for the vault." }),
+      vault: address.openapi({ description: "The cold wallet, which issued the delegation." }),
+      contract,
+      tokenId,
+      ...event,
+      ...activation,
+    })
+    .openapi("DelegationV1"),
+  v2: z
+    .object({
+      type,
+      from: address.openapi({ description: "The cold wallet, which issued the delegation." }),
+      to: address.openapi({ description: "The hot wallet, which acts for it." }),
+      contract,
+      tokenId,
+      ...event,
+      rights: z.string().optional().openapi({ description: "bytes32; zero is full rights." }),
+      amount: tokenId.optional().openapi({ description: "The delegated balance, for ERC20 and ERC1155." }),
+      tokenStandard: z.enum(["ERC721", "ERC20", "ERC1155"]).nullable().optional(),
+      ...activation,
+    })
+    .openapi("DelegationV2"),
+};
+
+const { vault, guest, nft, coin } = SAMPLES;
+const EXAMPLES = {
+  v1: [{ type: "TOKEN", delegate: guest, vault, contract: nft, tokenId: 8520 }],
+  v2: [
+    { type: "TOKEN", from: vault, to: guest, contract: nft, tokenId: 8520 },
+    { type: "TOKEN", from: vault, to: guest, contract: coin, tokenId: null },
+    { type: "TOKEN", from: vault, to: guest, contract: nft, tokenId: 7 },
+  ],
+};
+
+const list = {
+  method: "get",
+  summary: "All delegations of a wallet",
+  description:
+    "The incoming delegations of a wallet, then its outgoing ones, each oldest first. A delegation to itself is listed once.",
+} as const;
+
+const LISTED = "The delegations; [] if there are none.";
+
+/** Adds the lists of a wallet's delegations, v1 and v2. */
+export const addLists = (app: ApiApp, { database, shards, batches, log }: Dependencies): void => {
+  const context = { shards, log, lists: new DelegationLists(database, batches.lists) };
+  const defineListParameters = (version: RegistryVersion) =>
+    defineParameters({
+      params: { wallet },
+      query: { chainId, details, limit, cursor, numbers },
+      validate: (values) => [...shards.validateChain(version)(values), ...validateCursor(version, values)],
+    });
+
+  const v1 = defineListParameters("v1");
+  addOperation(
+    app,
+    createRoute({
+      ...list,
+      path: "/registry/v1/{wallet}",
+      operationId: "v1Delegations",
+      tags: ["v1"],
+      request: v1.request,
+      responses: describeAnswers(LISTED, z.array(SCHEMAS.v1), EXAMPLES.v1, { headers: LINK }),
+    }),
+    (c) => answerList(c, context, { version: "v1", ...v1.read(c) }),
+  );
+
+  const v2 = defineListParameters("v2");
+  addOperation(
+    app,
+    createRoute({
+      ...list,
+      path: "/registry/v2/{wallet}",
+      operationId: "v2Delegations",
+      tags: ["v2"],
+      security: OPTIONAL_KEY,
+      request: v2.request,
+      responses: describeAnswers(LISTED, z.array(SCHEMAS.v2), EXAMPLES.v2, { headers: LINK, takesKey: true }),
+    }),
+    (c) => answerList(c, context, { version: "v2", ...v2.read(c) }),
+  );
+};
+
+type ListContext = Pick<Dependencies, "shards" | "log"> & { lists: DelegationLists };
+
+type ListValues = {
+  wallet: Address;
+  chainId: number;
+  details: boolean;
+  limit?: number;
+  cursor?: ListCursor;
+  numbers: "number" | "string";
+};
+
+const validateCursor = (version: RegistryVersion, values: Partial<ListValues>): ParameterError[] => {
+  const { cursor, limit, wallet, chainId } = values;
+  if (cursor === undefined) return [];
+  // A key without a value is an absent parameter. An invalid one has no key, and is reported already.
+  if (limit === undefined && "limit" in values) return [{ parameter: "cursor", message: "needs limit" }];
+  if (wallet === undefined || chainId === undefined) return [];
+  return isCursorOfList(cursor, { version, chainId, wallet })
+    ? []
+    : [{ parameter: "cursor", message: "is not from this list: start again without it" }];
+};
+
+const answerList = async (
+  c: ApiContext,
+  context: ListContext,
+  { version, wallet, chainId, details, limit, cursor, numbers }: ListValues & { version: RegistryVersion },
+): Promise<Response> => {
+  const { shards, lists } = context;
+  const schema = shards.findSchema(version, chainId);
+  const question = { schema, version, chainId, wallet, hasDetails: details };
+  const rendering = { version, chainId, wallet, numbers };
+
+  // Nearly all lists are short.
+  const short = limit === undefined ? await lists.readShort(question) : null;
+  if (short) {
+    const headers = answerHeaders(shards.requireFresh(chainId, short.freshness));
+    return respond(c, 200, `[${renderDelegations(short.delegations, rendering)}]`, headers);
+  }
+
+  // One row more than the page tells if there is a next page.
+  const size = limit ?? MAX_LIMIT;
+  const page = await lists.readPage(question, size + 1, cursor?.position);
+  const freshness = shards.requireFresh(chainId, page.freshness);
+  const isWhole = page.delegations.length <= size;
+
+  if (!isWhole && limit === undefined) {
+    // A HEAD request has no body to stream.
+    if (c.req.method === "HEAD") return respond(c, 200, null, answerHeaders(freshness));
+    return answerLongList(c, context, question, rendering);
+  }
+  const shown = page.delegations.slice(0, size);
+  const last = shown.at(-1);
+  const headers: Record<string, string> = answerHeaders(freshness);
+  if (last && !isWhole) headers.Link = `<${nextPagePath(c.req.url, encodeListCursor(last, question))}>; rel="next"`;
+  return respond(c, 200, `[${renderDelegations(shown, rendering)}]`, headers);
+};
+
+/** Streams a list that is too long to read at once. Its own statement returns its block. */
+const answerLongList = async (
+  c: ApiContext,
+  { shards, log, lists }: ListContext,
+  question: ListQuestion,
+  rendering: Rendering,
+): Promise<Response> => {
+  // Long lists have turns of their own.
+  c.get("endTurn")();
+  const list = await lists.open(question, c.get("caller"));
+  try {
+    const headers = answerHeaders(shards.requireFresh(question.chainId, list.freshness));
+    const { socket } = c.env.incoming;
+    // If the client has left by now, no event would ever close the list.
+    if (socket.destroyed) {
+      await list.close();
+      return respond(c, 200, null, headers);
+    }
+    const abort = (reason: unknown) => {
+      log.warn({ err: reason }, "Aborted a long list");
+      // Close the connection: a truncated list is invalid JSON, so no client takes it for the whole.
+      socket.destroy();
+    };
+    return respond(c, 200, streamList(list, rendering, socket, abort), headers);
+  } catch (error) {
+    await list.close();
+    throw error;
+  }
+};
+
+/** Returns the request's path with another cursor. No host: behind a proxy it may be another one. */
+const nextPagePath = (requestUrl: string, cursor: string): string => {
+  const { pathname, searchParams } = new URL(requestUrl);
+  searchParams.set("cursor", cursor);
+  return `${pathname}?${searchParams}`;
+};

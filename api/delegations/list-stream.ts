@@ -1,0 +1,65 @@
+import type { Socket } from "node:net";
+import { type Rendering, renderDelegations } from "./delegation-json.ts";
+import type { OpenList } from "./list-delegations.ts";
+
+const CHUNK_ROWS = 250;
+/** Time for a reader to take the list, plus time for each row that it has taken. A slower reader loses its connection. */
+const BASE_TIMEOUT_MS = 30_000;
+const TIMEOUT_PER_ROW_MS = 1;
+
+/**
+ * Streams a list at the reader's pace.
+ * @param abort - called with the reason of a failure. It has to close the connection: the server would write the error
+ * of a failed stream after the rows.
+ */
+export const streamList = (
+  list: OpenList,
+  rendering: Rendering,
+  socket: Socket,
+  abort: (reason: unknown) => void,
+): ReadableStream<Uint8Array> => {
+  const startedAt = Date.now();
+  const encoder = new TextEncoder();
+  let sentRows = 0;
+  let timer: NodeJS.Timeout | undefined;
+  const resetTimer = () => {
+    clearTimeout(timer);
+    const remainingMs = startedAt + BASE_TIMEOUT_MS + sentRows * TIMEOUT_PER_ROW_MS - Date.now();
+    timer = setTimeout(() => abort(new Error("The reader is too slow.")), remainingMs);
+  };
+  let isClosed = false;
+  const close = () => {
+    isClosed = true;
+    clearTimeout(timer);
+    socket.off("close", close);
+    return list.close();
+  };
+  // Nothing cancels the stream of a pipelined request that waits for the answer before it.
+  socket.once("close", close);
+
+  resetTimer();
+  return new ReadableStream(
+    {
+      async pull(controller) {
+        try {
+          const delegations = await list.read(CHUNK_ROWS);
+          const rows = renderDelegations(delegations, rendering);
+          const separator = sentRows === 0 ? "[" : rows && ",";
+          sentRows += delegations.length;
+          resetTimer();
+          controller.enqueue(encoder.encode(`${separator}${rows || "]"}`));
+          if (rows !== "") return;
+          await close();
+          controller.close();
+        } catch (error) {
+          // A reader that left has closed the list.
+          if (!isClosed) abort(error);
+          await close();
+        }
+      },
+      cancel: close,
+    },
+    // Read one chunk ahead of the reader.
+    { highWaterMark: 1 },
+  );
+};

@@ -1,0 +1,3 @@
+import { Problem } from "../problem.ts";
+
+export const signInRefused = (detail: string) => new Problem("sign-in-refused", detail);

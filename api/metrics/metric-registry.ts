@@ -1,0 +1,59 @@
+import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from "prom-client";
+
+const PREFIX = "delegation_registry_";
+
+/** A value and its labels. */
+type Reading = readonly [value: number, labels?: Record<string, string>];
+
+export type ReadValues = () => Iterable<Reading>;
+
+/** Creates metrics that share a prefix. Gauges and counters read their values at each scrape. */
+export class MetricRegistry {
+  readonly #registry = new Registry();
+
+  addGauge(name: string, help: string, labelNames: string[], readValues: ReadValues): void {
+    new Gauge({
+      ...this.#configure(name, help, labelNames),
+      collect() {
+        this.reset();
+        for (const [value, labels = {}] of readValues()) this.set(labels, value);
+      },
+    });
+  }
+
+  addCounter(name: string, help: string, labelNames: string[], readValues: ReadValues): void {
+    new Counter({
+      ...this.#configure(name, help, labelNames),
+      collect() {
+        this.reset();
+        for (const [value, labels = {}] of readValues()) this.inc(labels, value);
+      },
+    });
+  }
+
+  createCounter(name: string, help: string, labelNames: string[]) {
+    return new Counter(this.#configure(name, help, labelNames));
+  }
+
+  createHistogram(name: string, help: string, labelName: string, buckets: number[]) {
+    return new Histogram({ ...this.#configure(name, help, [labelName]), buckets });
+  }
+
+  /** Adds memory, event loop and garbage collection. */
+  addProcessMetrics(): void {
+    collectDefaultMetrics({ register: this.#registry, prefix: PREFIX });
+  }
+
+  get contentType(): string {
+    return this.#registry.contentType;
+  }
+
+  /** Writes all metrics in Prometheus' text format. */
+  write(): Promise<string> {
+    return this.#registry.metrics();
+  }
+
+  #configure(name: string, help: string, labelNames: string[]) {
+    return { name: PREFIX + name, help, labelNames, registers: [this.#registry] };
+  }
+}

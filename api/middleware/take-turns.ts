@@ -1,0 +1,34 @@
+import type { ApiMiddleware } from "../context.ts";
+import { overloaded } from "../database/problems.ts";
+import { RecentCallers } from "../limits/recent-callers.ts";
+import { Turns } from "../limits/turns.ts";
+import type { Metrics } from "../metrics/metrics.ts";
+
+/** Requests that are answered at a time. A caller that is alone may have all of them. */
+const PLACES = 512;
+/** Requests of one caller while there are others, who wait for these. */
+const MAX_BESIDE_OTHERS = 12;
+/** Together with a query's deadline, a request ends within 2 s. */
+const MAX_WAIT_MS = 600;
+
+/** Answers the admitted requests of callers in turn: a flood of one caller hardly delays others. */
+export const takeTurns = ({ turns: load }: Pick<Metrics, "turns">): ApiMiddleware => {
+  const callers = new RecentCallers();
+  const turns = new Turns({
+    places: PLACES,
+    maxWaiting: 1_000,
+    maxWaitMs: MAX_WAIT_MS,
+    load,
+    refuse: () => overloaded("Too many of your requests wait to be answered. Send fewer at a time."),
+  });
+  return async (c, next) => {
+    const { name } = c.get("caller");
+    const endTurn = await turns.take(name, callers.record(name) ? MAX_BESIDE_OTHERS : PLACES);
+    c.set("endTurn", endTurn);
+    try {
+      await next();
+    } finally {
+      endTurn();
+    }
+  };
+};

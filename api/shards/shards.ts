@@ -1,0 +1,255 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import type { Logger } from "pino";
+import { networks, type RegistryVersion } from "../../registry/networks.ts";
+import type { Database } from "../database/database.ts";
+import type { Freshness } from "../database/freshness.ts";
+import { INDEX_RETRY_SECONDS, notIndexed, type ParameterError, Problem } from "../problem.ts";
+import type { ApiSettings } from "../settings.ts";
+import { readShards, type ShardChain } from "./read-shards.ts";
+
+const REFRESH_MS = 2_000;
+/** Callers within this time share a refresh. */
+const SHARED_MS = 1_000;
+
+export type ChainState = ShardChain & {
+  /** Maximum time that answers are behind the chain; null while the index cannot answer for it. */
+  lagSeconds: number | null;
+  /** null while requests about the chain are answered. */
+  notReadyReason: string | null;
+};
+
+export type ShardState = {
+  shard: string;
+  /** True once its indexer has registered its chains. */
+  isStarted: boolean;
+  /** True if it has an index to answer from. */
+  isServed: boolean;
+};
+
+type FreshnessSettings = Pick<ApiSettings, "shards" | "maxIndexLagSeconds" | "quietChains">;
+
+/** Finds the shard that answers for a chain, and tells why a chain cannot be answered for. */
+export class Shards {
+  readonly #database: Database;
+  readonly #names: readonly string[];
+  readonly maxLagSeconds: number;
+  readonly #quietChains: ReadonlySet<number>;
+  #chains: ReadonlyMap<number, ShardChain> = new Map();
+  #notStarted: readonly string[];
+  #served: readonly string[] = [];
+  readonly #now: () => number;
+  #isRefreshing = false;
+  #latestRefresh = Promise.resolve();
+  #refreshStartedAt = Number.NEGATIVE_INFINITY;
+  /** Last failure to read the shards, while no chain is known. */
+  #readFailure: Problem | null = null;
+
+  constructor(
+    database: Database,
+    { shards, maxIndexLagSeconds, quietChains }: FreshnessSettings,
+    now: () => number = () => performance.now(),
+  ) {
+    this.#database = database;
+    this.#now = now;
+    this.#names = shards;
+    this.maxLagSeconds = maxIndexLagSeconds;
+    this.#quietChains = quietChains;
+    this.#notStarted = shards;
+  }
+
+  /** Refreshes now, and every two seconds until the signal is aborted. */
+  async watch(signal: AbortSignal, log: Logger): Promise<void> {
+    const refresh = async () => {
+      try {
+        await this.refresh();
+      } catch (error) {
+        if (!(error instanceof Problem)) log.error({ err: error }, "Cannot read the shards");
+      }
+    };
+    await refresh();
+    const keepRefreshing = async () => {
+      while (!signal.aborted) {
+        await sleep(REFRESH_MS, undefined, { signal }).catch(() => {});
+        if (!signal.aborted) await refresh();
+      }
+    };
+    keepRefreshing();
+  }
+
+  /** Reads the shards. Concurrent callers share one refresh. */
+  refresh(): Promise<void> {
+    if (!this.#isRefreshing) {
+      this.#isRefreshing = true;
+      this.#refreshStartedAt = this.#now();
+      this.#latestRefresh = this.#tryRefresh().finally(() => {
+        this.#isRefreshing = false;
+      });
+    }
+    return this.#latestRefresh;
+  }
+
+  /** Shares the latest refresh, or its failure, for a second. While the database is out of reach, a new one fails at once. */
+  refreshIfOld(): Promise<void> {
+    const isRecent = this.#now() - this.#refreshStartedAt < SHARED_MS;
+    return isRecent && this.#database.isReachable ? this.#latestRefresh : this.refresh();
+  }
+
+  async #tryRefresh(): Promise<void> {
+    try {
+      await this.#refreshChains();
+      this.#readFailure = null;
+    } catch (error) {
+      // Keep the known chains: each answer reads its own block, and is rejected if that is too old.
+      if (this.#chains.size === 0 && error instanceof Problem) this.#readFailure = error;
+      // Read again as soon as the database is back.
+      if (!this.#database.isReachable) this.#refreshStartedAt = Number.NEGATIVE_INFINITY;
+      throw error;
+    }
+  }
+
+  async #refreshChains(): Promise<void> {
+    const found = await readShards(this.#database, this.#names);
+    const inOrder = this.#names.flatMap((name) => found.filter(({ shard }) => shard === name));
+    // Two shards may have the same chain, as while it moves between them: the freshest one answers.
+    const rank = ({ freshness, isServed }: ShardChain) =>
+      freshness ? Number(freshness.indexedBlockTimestamp) : isServed ? 0 : -1;
+    const chains = new Map<number, ShardChain>();
+    const wasSeen = (chain: ShardChain) => Number(secondsSince(chain.newestBlockSeenAt) <= this.maxLagSeconds);
+    for (const chain of inOrder.toSorted((a, b) => rank(b) - rank(a) || wasSeen(b) - wasSeen(a))) {
+      if (!chains.has(chain.chainId)) chains.set(chain.chainId, chain);
+    }
+    this.#chains = chains;
+    this.#notStarted = this.#names.filter((name) => !found.some(({ shard }) => shard === name));
+    this.#served = this.#names.filter((name) => found.some(({ shard, isServed }) => shard === name && isServed));
+  }
+
+  /** Shards whose indexer has not registered its chains. */
+  get notStarted(): readonly string[] {
+    return this.#notStarted;
+  }
+
+  shardStates(): ShardState[] {
+    return this.#names.map((shard) => ({
+      shard,
+      isStarted: !this.#notStarted.includes(shard),
+      isServed: this.#served.includes(shard),
+    }));
+  }
+
+  /** All chains by id. */
+  chainStates(): ChainState[] {
+    return [...this.#chains.values()]
+      .toSorted((a, b) => a.chainId - b.chainId)
+      .map((chain) => ({
+        ...chain,
+        lagSeconds: chain.freshness && this.#findLag(chain.chainId, chain.freshness),
+        notReadyReason: this.#findProblem(chain.chainId, chain.freshness)?.message ?? null,
+      }));
+  }
+
+  /** Explains why a chain is unknown. Returns null if it is indexed, or if a shard that has not started may have it. */
+  #explainUnknownChain(version: RegistryVersion, chainId: number): string | null {
+    const network = networks.get(chainId);
+    if (this.#chains.has(chainId)) {
+      if (!network || network[version]) return null;
+      return `has no ${version} registry on ${network.name}; ${version} is indexed here on ${this.#listNetworks(version)}`;
+    }
+    if (network?.[version] && this.#notStarted.length > 0) return null;
+    return `names a network that is not indexed here; indexed are ${this.#listNetworks(version)}`;
+  }
+
+  /** Creates a validator of chainId. An unknown network is a bad parameter; one that is not indexed yet is a 503. */
+  validateChain(version: RegistryVersion) {
+    return ({ chainId }: { chainId?: number }): ParameterError[] => {
+      const message = chainId === undefined ? null : this.#explainUnknownChain(version, chainId);
+      return message ? [{ parameter: "chainId", message }] : [];
+    };
+  }
+
+  #listNetworks(version: RegistryVersion): string {
+    const indexed = [...this.#chains.keys()]
+      .filter((chainId) => networks.get(chainId)?.[version])
+      .sort((a, b) => a - b)
+      .map((chainId) => `${chainId} (${networks.get(chainId)?.name})`);
+    return indexed.length > 0 ? indexed.join(", ") : "none yet";
+  }
+
+  /** Finds the schema of the views with a chain, which has the name of its shard. Throws a problem if there is none. */
+  findSchema(version: RegistryVersion, chainId: number): string {
+    const chain = this.#chains.get(chainId);
+    const network = networks.get(chainId);
+    // An index that was built with another address for this registry does not contain it.
+    if (chain?.isServed && network && chain[version] !== network[version]?.address.toLowerCase()) {
+      throw notIndexed(
+        `The ${version} registry on ${network.name} is not in the served index; the operator has to build a new one.`,
+      );
+    }
+    if (chain?.isServed) return chain.shard;
+    if (this.#readFailure) throw this.#readFailure;
+    throw this.#findProblem(chainId, null) ?? notIndexed(this.#describeMissing());
+  }
+
+  /** Throws a problem if an answer at this block could be wrong. */
+  requireFresh(chainId: number, freshness: Freshness | null): Freshness {
+    const problem = this.#findProblem(chainId, freshness);
+    if (problem) throw problem;
+    if (!freshness) throw notIndexed(this.#describeMissing());
+    return freshness;
+  }
+
+  #describeMissing(): string {
+    if (this.#notStarted.length === 0) return "This chain is no longer indexed.";
+    return `This chain is not indexed yet: shard ${this.#notStarted.map((name) => `"${name}"`).join(", ")} has not started.`;
+  }
+
+  #findProblem(chainId: number, freshness: Freshness | null): Problem | null {
+    if (freshness) {
+      const isFresh = this.#findLag(chainId, freshness) <= this.maxLagSeconds;
+      return isFresh ? null : this.#createStaleProblem(chainId, freshness);
+    }
+    const chain = this.#chains.get(chainId);
+    if (!chain) return null;
+    const progress = `its index has reached block ${chain.reachedBlock} of ${chain.newestBlock}`;
+    return notIndexed(`${describeChain(chainId)} is still being indexed: ${progress}.`);
+  }
+
+  /**
+   * The age of the newest indexed block. On a quiet chain whose newest block it is: the time since the indexer saw that.
+   * What the indexer saw is as old as the last refresh, which makes the lag longer, never shorter.
+   */
+  #findLag(chainId: number, freshness: Freshness): number {
+    const age = blockAge(freshness);
+    const chain = this.#findQuietChain(chainId);
+    const isNewest =
+      chain?.newestBlock === Number(freshness.indexedBlock) &&
+      chain.newestBlockTimestamp === Number(freshness.indexedBlockTimestamp);
+    return isNewest ? Math.min(age, secondsSince(chain.newestBlockSeenAt)) : age;
+  }
+
+  #findQuietChain(chainId: number): ShardChain | undefined {
+    return this.#quietChains.has(chainId) ? this.#chains.get(chainId) : undefined;
+  }
+
+  #createStaleProblem(chainId: number, freshness: Freshness): Problem {
+    const indexed = `${describeChain(chainId)} is indexed up to block ${freshness.indexedBlock}`;
+    const old = `which is ${blockAge(freshness)} s old; the limit is ${this.maxLagSeconds} s.`;
+    const chain = this.#findQuietChain(chainId);
+    const seen = chain
+      ? ` The chain's newest block was ${chain.newestBlock} ${secondsSince(chain.newestBlockSeenAt)} s ago.`
+      : "";
+    return new Problem("stale-index", `${indexed}, ${old}${seen}`, {
+      headers: { "Retry-After": String(INDEX_RETRY_SECONDS) },
+    });
+  }
+}
+
+const describeChain = (chainId: number) => `Chain ${chainId} (${networks.get(chainId)?.name})`;
+
+/** The newest known block of a chain: the indexed block may be newer than the head that the indexer last recorded. */
+export const newestKnownBlock = ({ newestBlock, freshness }: Pick<ShardChain, "newestBlock" | "freshness">): number =>
+  Math.max(newestBlock, Number(freshness?.indexedBlock ?? 0));
+
+const secondsSince = (time: Date): number => Math.max(0, Math.floor((Date.now() - time.getTime()) / 1000));
+
+const blockAge = ({ indexedBlockTimestamp }: Freshness): number =>
+  secondsSince(new Date(Number(indexedBlockTimestamp) * 1000));

@@ -1,0 +1,95 @@
+import type { Address } from "viem";
+import { CHECKS, type Check } from "../registry/check-rule.ts";
+import type { RegistryVersion } from "../registry/networks.ts";
+import { listCollectors, makeDelegation, ordinaryDelegations } from "./data-set.ts";
+import type { Subject } from "./rounds.ts";
+import type { Server } from "./servers.ts";
+
+// Subjects of a measurement: a server and the requests to send to it.
+
+/** Requests per subject. They are prepared before the measurement, which must not include it. */
+const REQUESTS = 20_000;
+
+type CheckKind = { version: RegistryVersion; check: Check };
+type Delegation = ReturnType<typeof makeDelegation>;
+type Headers = Readonly<Record<string, string>>;
+
+/** Every kind of check. */
+export const ALL_CHECKS: readonly CheckKind[] = (["v1", "v2"] as const).flatMap((version) =>
+  CHECKS[version].map((check) => ({ version, check })),
+);
+
+const createSubject = (name: string, { pid, port }: Server, requests: readonly string[]): Subject => ({
+  name,
+  pids: [pid],
+  ports: [port],
+  requests,
+});
+
+/** Writes a GET request as HTTP text. */
+const getRequest = (path: string, headers: Headers = {}): string => {
+  const lines = Object.entries({ Host: "bench", ...headers }).map(([name, value]) => `${name}: ${value}`);
+  return `GET ${path} HTTP/1.1\r\n${lines.join("\r\n")}\r\n\r\n`;
+};
+
+/** Writes requests about random delegations. */
+const randomRequests = (size: number, path: (delegation: Delegation) => string, headers: Headers = {}) =>
+  Array.from({ length: REQUESTS }, () => {
+    const number = Math.floor(Math.random() * ordinaryDelegations(size));
+    return getRequest(path(makeDelegation(number)), headers);
+  });
+
+const scopeParameters = (check: Check, { contract, tokenId }: Delegation): string => {
+  if (check === "all") return "";
+  const hasTokenId = check === "token" || check === "erc721" || check === "erc1155";
+  return `&contract=${contract}${hasTokenId ? `&tokenId=${tokenId}` : ""}`;
+};
+
+/** Checks of the service, with a key or without one. */
+export const checkSubject = (server: Server, { version, check }: CheckKind, size: number, key?: string): Subject => {
+  const path = (delegation: Delegation) =>
+    `/registry/${version}/check/${check}?delegate=${delegation.delegate}&vault=${delegation.vault}${scopeParameters(check, delegation)}`;
+  return createSubject(
+    `${version} check/${check}`,
+    server,
+    randomRequests(size, path, key ? { "X-API-KEY": key } : {}),
+  );
+};
+
+export const ponderCheckSubject = (server: Server, { version, check }: CheckKind, size: number): Subject => {
+  const path = (delegation: Delegation) =>
+    `/check/${version}/${check}?to=${delegation.delegate}&from=${delegation.vault}${scopeParameters(check, delegation)}`;
+  return createSubject(`Ponder, ${version} ${check}`, server, randomRequests(size, path));
+};
+
+/** One statement per request: a check of an entire wallet by primary key. */
+export const querySubject = (server: Server, size: number): Subject =>
+  createSubject(
+    "a query for each request",
+    server,
+    randomRequests(size, ({ delegate, vault }) => `/query?to=${delegate}&from=${vault}`),
+  );
+
+/** A route without a database. */
+export const bareSubject = (server: Server): Subject => createSubject("a bare route", server, [getRequest("/bare")]);
+
+/** Lists of wallets with 3 delegations. */
+export const shortListSubject = (server: Server, size: number, key: string): Subject =>
+  createSubject(
+    "list of 3",
+    server,
+    randomRequests(size, ({ vault }) => `/registry/v2/${vault}`, { "X-API-KEY": key }),
+  );
+
+/** Lists of wallets with 1,000 delegations. */
+export const longListSubject = (
+  server: Server,
+  size: number,
+  path: (wallet: Address) => string,
+  headers: Headers = {},
+): Subject =>
+  createSubject(
+    "list of 1,000",
+    server,
+    listCollectors(size).map((wallet) => getRequest(path(wallet), headers)),
+  );

@@ -1,0 +1,25 @@
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { pino } from "pino";
+import { Database } from "../../api/database/database.ts";
+import { readBuild } from "../../api/health/read-build.ts";
+import { startLimiter } from "../../api/limits/limiter.ts";
+import { createService } from "../../api/service.ts";
+import { parseApiSettings } from "../../api/settings.ts";
+
+// npm run openapi: writes the service's /openapi.json to docs/openapi.json.
+
+const ROOT = join(import.meta.dirname, "../..");
+
+// The service only describes itself: it needs no database and serves no requests.
+const log = pino({ enabled: false });
+const database = new Database("", log);
+const settings = parseApiSettings({});
+const { document } = await createService(settings, {
+  primary: database,
+  database,
+  limiter: await startLimiter(settings.limit, null, log),
+  build: readBuild({}),
+  log,
+});
+writeFileSync(join(ROOT, "docs/openapi.json"), JSON.stringify(document, null, 2));

@@ -1,0 +1,10 @@
+import { join } from "node:path";
+import { loadEnvFiles, runUntilStopped } from "../../process/program.ts";
+import { rolesCommand } from "./roles-command.ts";
+
+// npm run roles: creates a database role each for the indexer, the API and analysts.
+
+await runUntilStopped(async () => {
+  loadEnvFiles(join(import.meta.dirname, "../.."));
+  process.exitCode = await rolesCommand(process.env, (text) => console.error(text));
+});

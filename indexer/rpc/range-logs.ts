@@ -1,0 +1,149 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { type Address, numberToHex, toEventSelector } from "viem";
+import { removeOldest } from "../../process/remove-oldest.ts";
+import { registryV1Abi, registryV2Abi } from "../../registry/abi.ts";
+import type { Endpoint } from "./endpoint.ts";
+import type { Endpoints } from "./endpoints.ts";
+import { includesAddress, logKey, parseLogs, type RangeFilter, type RpcLog } from "./json-rpc.ts";
+import { isRefusedRange, isSlow, isUnreachable, RateLimitError } from "./rpc-errors.ts";
+
+/** Enough for the ranges that Ponder has in flight, of 100,000 blocks in all: it requests each once per kind of event. */
+const MIN_CACHED_RANGES = 32;
+const MAX_CACHED_BLOCKS = 100_000;
+/** Rate limits in a row before a request fails. The endpoint pauses after each, for longer and longer. */
+const MAX_RATE_LIMITS = 6;
+/** Attempts to fetch one of several parts: with the last one failing, all others would be fetched again. */
+const ATTEMPTS = 4;
+const RETRY_MS = 250;
+
+type NamedLogs = { endpoint: Endpoint; logs: RpcLog[] };
+
+const EVENTS = [...registryV1Abi, ...registryV2Abi]
+  .filter((item) => item.type === "event")
+  .map((event) => toEventSelector(event));
+
+/**
+ * Fetches the logs of block ranges. A node that lacks logs returns a list without them, so each range is requested
+ * twice and the result is the union: from two endpoints, or from one with two different filters. Ponder requests a range
+ * once per kind of event; all these requests share one response.
+ */
+export class RangeLogs {
+  readonly #chainId: number;
+  readonly #endpoints: Endpoints;
+  readonly #registries: readonly Address[];
+  readonly #cached = new Map<string, Promise<RpcLog[]>>();
+  #hasWarned = false;
+
+  constructor(chainId: number, endpoints: Endpoints, registries: readonly Address[]) {
+    this.#chainId = chainId;
+    this.#endpoints = endpoints;
+    this.#registries = registries;
+  }
+
+  async fetch(filter: RangeFilter): Promise<RpcLog[]> {
+    const { topics, ...range } = filter;
+    const wide = this.#isCovered(filter) ? { ...range, address: this.#registries } : filter;
+    const logs = await this.#fetchCached(wide);
+    return logs.filter((log) => matchesAddress(log, filter.address) && matchesTopics(log, topics));
+  }
+
+  /** True if the registries' logs include all logs of a filter. */
+  #isCovered({ address }: RangeFilter): boolean {
+    const wanted = [address ?? []].flat();
+    return wanted.length > 0 && wanted.every((one) => includesAddress(this.#registries, one));
+  }
+
+  async #fetchCached(filter: RangeFilter): Promise<RpcLog[]> {
+    const key = JSON.stringify(filter);
+    const response = this.#cached.get(key) ?? this.#fetchUnion(filter);
+    this.#cached.set(key, response);
+    const blocks = Number(filter.toBlock) - Number(filter.fromBlock) + 1;
+    removeOldest(this.#cached, Math.max(MIN_CACHED_RANGES, MAX_CACHED_BLOCKS / blocks));
+    try {
+      return await response;
+    } catch (error) {
+      this.#cached.delete(key);
+      throw error;
+    }
+  }
+
+  async #fetchUnion(filter: RangeFilter): Promise<RpcLog[]> {
+    const responses = await this.#fetchTwice(filter);
+    const union = new Map(responses.flatMap(({ logs }) => logs.map((log) => [logKey(log), log] as const)));
+    for (const { endpoint, logs } of responses) {
+      if (logs.length < union.size) this.#reportMissing(endpoint, filter, union.size - logs.length);
+    }
+    return [...union.values()].sort(byPosition);
+  }
+
+  async #fetchTwice(filter: RangeFilter): Promise<NamedLogs[]> {
+    const now = Date.now();
+    const answered: NamedLogs[] = [];
+    let failure: unknown = new Error(`No endpoint of chain ${this.#chainId} has the logs of old blocks.`);
+    for (const endpoint of this.#endpoints.listForHistory()) {
+      if (answered.length === 2 || (answered.length === 1 && endpoint.isCoolingDown(now))) break;
+      try {
+        answered.push({ endpoint, logs: await fetchRange(endpoint, filter) });
+      } catch (error) {
+        failure = error;
+      }
+    }
+    const [first, second] = answered;
+    if (!first) throw failure;
+    if (second) return [first, second];
+    // The other filter has the same logs. No cache on the way has its response.
+    const other = filter.address === this.#registries ? { ...filter, topics: [EVENTS] } : filter;
+    return [first, { endpoint: first.endpoint, logs: await fetchRange(first.endpoint, other) }];
+  }
+
+  /** With another endpoint to use, an endpoint that lacks logs is not asked for old logs again. */
+  #reportMissing(endpoint: Endpoint, { fromBlock, toBlock }: RangeFilter, missing: number) {
+    const isLast = this.#endpoints.listForHistory().length === 1;
+    if (isLast ? this.#hasWarned : endpoint.lacksHistory) return;
+    this.#hasWarned = true;
+    endpoint.lacksHistory = !isLast;
+    console.warn(
+      `${endpoint.name} lacks ${missing} logs of chain ${this.#chainId} in blocks ${Number(fromBlock)} to ${Number(toBlock)} that another response has; the result includes them.${isLast ? "" : " It is not used for old blocks any more."}`,
+    );
+  }
+}
+
+/** Fetches a range from one endpoint, in as many parts as its limits require. */
+const fetchRange = async (endpoint: Endpoint, filter: RangeFilter): Promise<RpcLog[]> => {
+  const to = Number(filter.toBlock);
+  const logs: RpcLog[][] = [];
+  let [rateLimits, outages] = [0, 0];
+  for (let from = Number(filter.fromBlock); from <= to; ) {
+    const last = Math.min(to, from + endpoint.range.blocks - 1);
+    const blocks = last - from + 1;
+    const part = { ...filter, fromBlock: numberToHex(from), toBlock: numberToHex(last) };
+    try {
+      logs.push(parseLogs(await endpoint.request({ method: "eth_getLogs", params: [part] })));
+      endpoint.range.grow(blocks);
+      from = last + 1;
+      [rateLimits, outages] = [0, 0];
+    } catch (error) {
+      if (isSlow(error)) endpoint.range.shrink(blocks);
+      if (error instanceof RateLimitError && ++rateLimits < MAX_RATE_LIMITS) continue;
+      if (isUnreachable(error) && logs.length > 0 && ++outages < ATTEMPTS) {
+        await sleep(RETRY_MS * outages);
+        continue;
+      }
+      if (!isRefusedRange(error) || blocks === 1) throw error;
+      endpoint.range.shrink(blocks);
+    }
+  }
+  return logs.flat();
+};
+
+const matchesAddress = (log: RpcLog, wanted: RangeFilter["address"]): boolean =>
+  wanted === undefined || includesAddress([wanted].flat(), log.address);
+
+const matchesTopics = ({ topics }: RpcLog, wanted: RangeFilter["topics"] = []): boolean =>
+  wanted.every((topic, index) => {
+    const allowed = [topic ?? []].flat();
+    return allowed.length === 0 || allowed.some((one) => one === topics[index]);
+  });
+
+const byPosition = (a: RpcLog, b: RpcLog) =>
+  Number(a.blockNumber) - Number(b.blockNumber) || Number(a.logIndex) - Number(b.logIndex);

@@ -1,0 +1,58 @@
+import { once } from "node:events";
+import { expect, test } from "vitest";
+import { type Api, startTestApi, startTestApiProcess } from "../support/api.ts";
+import { startHttp } from "../support/http-server.ts";
+import { readResidentMb, watchMemory } from "../support/measure.ts";
+import { createWallet, Visitor } from "../support/portal.ts";
+import { createDatabase, waitUntil } from "../support/setup.ts";
+
+const signIn = async (api: Pick<Api, "url" | "port">) => {
+  const visitor = new Visitor(api);
+  return visitor.finish(await visitor.begin(createWallet().address), "0x00");
+};
+
+const CHUNK = Buffer.alloc(1_000_000, "0");
+
+test.for([
+  ["a body of known length", true],
+  ["a chunked body", false],
+] as const)("an RPC that answers a sign-in with 150 MB in %s does not fill the memory", async ([, hasLength]) => {
+  let sent = 0;
+  const rpc = await startHttp(async (request, response) => {
+    request.resume();
+    response.writeHead(200, {
+      "Content-Type": "application/json",
+      ...(hasLength && { "Content-Length": 150 * CHUNK.length }),
+    });
+    for (let chunk = 0; chunk < 150 && !response.destroyed; chunk++) {
+      sent++;
+      if (!response.write(CHUNK)) await Promise.race([once(response, "drain"), once(response, "close")]);
+    }
+    response.end();
+  });
+  const api = await startTestApiProcess({ databaseUrl: await createDatabase(), env: { PONDER_RPC_URL_1: rpc.url } });
+  // The first sign-in loads viem.
+  const wallet = createWallet();
+  const visitor = new Visitor(api);
+  await visitor.signIn(wallet);
+  const before = readResidentMb(api.pid);
+  const readPeak = watchMemory(api.pid);
+  const answer = await signIn(api);
+  expect(answer).toMatchObject({ status: 503, json: { type: "/docs#problem-network-unavailable" } });
+  await waitUntil("the connections are closed", () => rpc.sockets.size === 0);
+  expect(readPeak() - before).toBeLessThan(40);
+  expect(sent).toBeLessThan(50);
+});
+
+test("an RPC that stalls at a sign-in loses its connection after the deadline", async () => {
+  const rpc = await startHttp((request, response) => {
+    request.resume();
+    response.writeHead(200, { "Content-Type": "application/json" }).write('{"jsonrpc":"2.0",');
+  });
+  const api = await startTestApi({ databaseUrl: await createDatabase(), env: { PONDER_RPC_URL_1: rpc.url } });
+  const startedAt = Date.now();
+  const answer = await signIn(api);
+  expect(answer).toMatchObject({ status: 503, json: { type: "/docs#problem-network-unavailable" } });
+  expect(Date.now() - startedAt).toBeLessThan(15_000);
+  await waitUntil("the connections are closed", () => rpc.sockets.size === 0, 1);
+});

@@ -1,0 +1,178 @@
+import type { Address, Hex } from "viem";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { checkHistory } from "../../indexer/check-history.ts";
+import type { ChainPlan } from "../../indexer/plan.ts";
+import { Endpoint } from "../../indexer/rpc/endpoint.ts";
+import { findLogsRange } from "../../indexer/rpc/find-missing-history.ts";
+import { encodeV2 } from "../../local/calls.ts";
+import type { LocalChain } from "../../local/chain.ts";
+import { networks } from "../../registry/networks.ts";
+import { type Behaviour, simulateProvider } from "../support/provider.ts";
+import { dialects } from "../support/provider-dialects.ts";
+import { startRpcProxy } from "../support/rpc-proxy.ts";
+import { launchChain } from "../support/setup.ts";
+
+const CHAIN = 8453;
+const BLOCKS = 20_000;
+/** Ten blocks with a log in each thousand: logs are rare, but not near any sampled block. */
+const SPACING = 100;
+
+const registry = networks.get(CHAIN)?.v2?.address as Address;
+
+let chain: LocalChain;
+beforeAll(async () => {
+  chain = await launchChain(CHAIN);
+  const [vault, delegate] = chain.accounts as [Address, Address];
+  for (let count = 0; count < BLOCKS / SPACING; count++) {
+    const data = encodeV2("delegateAll", [delegate, `0x${"0".repeat(64)}` as Hex, count % 2 === 0]);
+    await chain.client.sendTransaction({
+      account: vault,
+      chain: null,
+      to: registry,
+      data,
+      gas: 300_000n,
+      gasPrice: 0n,
+    });
+    await chain.client.mine({ blocks: 1 });
+    await chain.client.mine({ blocks: SPACING - 1 });
+  }
+});
+afterAll(() => chain?.stop());
+
+const startProvider = async (behaviour: Behaviour) => {
+  const proxy = await startRpcProxy(chain.url);
+  proxy.intercept = simulateProvider(chain.url, behaviour);
+  return proxy;
+};
+
+const planFor = (...urls: string[]): ChainPlan => ({
+  chainId: CHAIN,
+  name: "Base",
+  rpcUrls: urls,
+  wsUrl: null,
+  v1: null,
+  v2: { address: registry, startBlock: 1 },
+});
+
+const check = async (chain: ChainPlan, reached = 0) => {
+  const messages: string[] = [];
+  const progress = [{ chainId: CHAIN, start: 1, reached, newest: 0 }];
+  const plan = { chains: [chain], pollingIntervalMs: 1000 };
+  const { chains } = await checkHistory(
+    plan,
+    progress,
+    (message) => messages.push(message),
+    AbortSignal.timeout(60_000),
+  );
+  return { messages, plan: chains[0] };
+};
+
+describe("checkHistory()", () => {
+  test("accepts an endpoint with all logs, with few requests", async () => {
+    const { url, seen } = await startProvider({});
+    const { messages, plan } = await check(planFor(url));
+    expect(plan).toMatchObject({ recentOnlyUrls: [], logsRange: 10_000 });
+    expect(messages).toEqual([]);
+    expect(seen.length).toBeLessThan(200);
+  });
+
+  test.for([5_000, 15_000])(
+    "uses an endpoint without the logs before block %i for new blocks only",
+    async (logsSince) => {
+      const [lacking, complete] = [await startProvider({ logsSince }), await startProvider({})];
+      const { messages, plan } = await check(planFor(lacking.url, complete.url));
+      expect(plan?.recentOnlyUrls).toEqual([lacking.url]);
+      expect(messages).toEqual([
+        expect.stringMatching(
+          /^Base: .* lacks history: it returns no logs of block \d+, .* It is used for new blocks only\.$/,
+        ),
+      ]);
+    },
+  );
+
+  test("throws if no endpoint has the history, and says what to set", async () => {
+    const { url } = await startProvider({ logsSince: 10_000 });
+    await expect(check(planFor(url))).rejects.toThrow(
+      /Base: PONDER_RPC_URL_8453 \(http:.*\) lacks history: it returns no logs of block \d+, .*START_BLOCK_8453/,
+    );
+  });
+
+  test.for([
+    ["receipts", "eth_getTransactionReceipt", "does not have the receipts of block"],
+    ["blocks", "eth_getBlockByNumber", "does not have block"],
+  ] as const)("throws if the node lacks old %s", async ([, method, message]) => {
+    const { url } = await startProvider({
+      interrupt: (request) => (request.method === method ? { result: null } : undefined),
+    });
+    await expect(check(planFor(url))).rejects.toThrow(message);
+  });
+
+  test("accepts an endpoint that lacks its blocks for 2 s", async () => {
+    let lacksUntil: number | undefined;
+    const { url } = await startProvider({
+      interrupt: ({ method }) => {
+        if (method !== "eth_getBlockByNumber") return undefined;
+        lacksUntil ??= Date.now() + 2_000;
+        return Date.now() < lacksUntil ? { result: null } : undefined;
+      },
+    });
+    const { plan } = await check(planFor(url));
+    expect(plan?.recentOnlyUrls).toEqual([]);
+  });
+
+  test("does not ask for a history that the index has", async () => {
+    const { url, seen } = await startProvider({ logsSince: 10_000 });
+    await check(planFor(url), BLOCKS - 500);
+    expect(seen.map(({ method }) => method)).toEqual(["eth_chainId", "eth_blockNumber"]);
+  });
+
+  test("accepts an endpoint for a range that is shorter than its requests", async () => {
+    const { url } = await startProvider({});
+    const { messages, plan } = await check(planFor(url), BLOCKS - 5_000);
+    expect(plan).toMatchObject({ recentOnlyUrls: [], logsRange: 10_000 });
+    expect(messages).toEqual([]);
+  });
+
+  test.for([
+    [1_000, []],
+    [5_000, [expect.stringContaining("no RPC endpoint can prove that it has the history")]],
+  ] as const)("waits for an endpoint that is out for %i ms", async ([outageMs, expected]) => {
+    const endsAt = Date.now() + outageMs;
+    const { url } = await startProvider({ interrupt: () => (Date.now() < endsAt ? { status: 503 } : undefined) });
+    const { messages } = await check(planFor(url));
+    expect(messages).toEqual(expected);
+  });
+
+  test("repeats a request of each kind that fails once", async () => {
+    const failed = new Set<string>();
+    const { url } = await startProvider({
+      interrupt: ({ method }) => {
+        if (failed.has(method)) return undefined;
+        failed.add(method);
+        return { status: 503 };
+      },
+    });
+    const { messages, plan } = await check(planFor(url));
+    expect(messages).toEqual([]);
+    expect(plan?.recentOnlyUrls).toEqual([]);
+  });
+});
+
+test("findLogsRange() repeats a request that fails once", async () => {
+  let count = 0;
+  const { url } = await startProvider({
+    interrupt: ({ method }) => (method === "eth_getLogs" && count++ === 0 ? { status: 503 } : undefined),
+  });
+  expect(await findLogsRange(new Endpoint(CHAIN, url), [registry], { first: 1, last: BLOCKS })).toBe(10_000);
+});
+
+test.for([
+  ["alchemy", 10],
+  ["chainstack", 100],
+  ["tenderly", 2_000],
+  ["besu", 5_000],
+  ["infura", 10_000],
+] as const)("findLogsRange() finds a range that %s accepts", async ([name, range]) => {
+  const { url } = await startProvider({ dialect: dialects[name] });
+  expect(await findLogsRange(new Endpoint(CHAIN, url), [registry], { first: 1, last: BLOCKS })).toBe(range);
+});

@@ -1,0 +1,136 @@
+import { useEffect, useState } from "preact/hooks";
+import { buildParameters, type CheckInput, FIELD_NAMES, type FieldName, findFieldErrors } from "./check-input.ts";
+import { CHECK_TYPES, findCheckType } from "./checks.ts";
+import type { NetworkJson } from "./json.ts";
+import { buildUrl, navigate } from "./location.ts";
+import { NetworkSelect } from "./search-form.tsx";
+
+type CheckFormProps = {
+  input: CheckInput;
+  networks: readonly NetworkJson[] | null;
+  network: NetworkJson | null;
+};
+
+export const CheckForm = ({ input, networks, network }: CheckFormProps) => {
+  const [values, setValues] = useState(input);
+  const [chainId, setChainId] = useState(network?.chainId);
+  const [isShowingErrors, setShowingErrors] = useState(false);
+  useEffect(() => setChainId(network?.chainId), [network?.chainId]);
+  const errors = isShowingErrors ? findFieldErrors(values) : {};
+  const { registry, check } = values;
+
+  const submit = (event: SubmitEvent) => {
+    event.preventDefault();
+    const firstBad = FIELD_NAMES.find((name) => name in findFieldErrors(values));
+    setShowingErrors(firstBad !== undefined);
+    if (firstBad) document.getElementById(firstBad)?.focus();
+    else navigate(buildUrl({ view: "check", chainId, ...buildParameters(values) }));
+  };
+  const renderField = (name: FieldName, label: string, hint: string, placeholder: string) => (
+    <TextField
+      name={name}
+      label={label}
+      hint={hint}
+      placeholder={placeholder}
+      value={values[name]}
+      error={errors[name]}
+      onInput={(text) => setValues({ ...values, [name]: text.trim() })}
+    />
+  );
+
+  return (
+    <form class="card check-form" noValidate onSubmit={submit} aria-label="Check">
+      <fieldset class="field">
+        <legend>Registry</legend>
+        <div class="choices">
+          {(["v2", "v1"] as const).map((name) => (
+            <RadioButton
+              key={name}
+              group="registry"
+              value={name}
+              label={name}
+              isChecked={name === registry}
+              onSelect={() => setValues({ ...values, registry: name, check: findCheckType(name, check.type) })}
+            />
+          ))}
+        </div>
+      </fieldset>
+      <fieldset class="field">
+        <legend>For what?</legend>
+        <div class="choices">
+          {CHECK_TYPES[registry].map((option) => (
+            <RadioButton
+              key={option.type}
+              group="type"
+              value={option.type}
+              label={option.label}
+              isChecked={option.type === check.type}
+              onSelect={() => setValues({ ...values, check: option })}
+            />
+          ))}
+        </div>
+      </fieldset>
+      {renderField("to", "Who would act?", "The hot wallet, or delegate", "0x…")}
+      {renderField("from", "For whom?", "The cold wallet, or vault", "0x…")}
+      {check.needs.includes("contract") && renderField("contract", "Contract", "Of the token or collection", "0x…")}
+      {check.needs.includes("tokenId") && renderField("tokenId", "Token id", "", "8520")}
+      {registry === "v2" && renderField("rights", "Right", "Optional: leave empty for all rights", "airdrop")}
+      <div class="field">
+        <label for="check-network">Network</label>
+        <NetworkSelect id="check-network" networks={networks} value={chainId} onChange={setChainId} />
+      </div>
+      <button type="submit" class="button primary">
+        Check
+      </button>
+    </form>
+  );
+};
+
+type RadioButtonProps = { group: string; value: string; label: string; isChecked: boolean; onSelect: () => void };
+
+const RadioButton = ({ group, value, label, isChecked, onSelect }: RadioButtonProps) => (
+  <label class="choice">
+    <input type="radio" name={group} value={value} checked={isChecked} onChange={onSelect} />
+    <span>{label}</span>
+  </label>
+);
+
+type TextFieldProps = {
+  name: FieldName;
+  label: string;
+  hint: string;
+  placeholder: string;
+  value: string;
+  error: string | undefined;
+  onInput: (text: string) => void;
+};
+
+const TextField = ({ name, label, hint, placeholder, value, error, onInput }: TextFieldProps) => (
+  <div class="field">
+    <label for={name}>{label}</label>
+    <input
+      id={name}
+      class="mono"
+      name={name}
+      value={value}
+      placeholder={placeholder}
+      autocomplete="off"
+      autocapitalize="off"
+      spellcheck={false}
+      aria-invalid={error !== undefined}
+      aria-describedby={error ? `${name}-error` : hint ? `${name}-hint` : undefined}
+      onInput={(event) => onInput(event.currentTarget.value)}
+    />
+    {error ? (
+      <p id={`${name}-error`} class="error">
+        {error}
+      </p>
+    ) : (
+      hint && (
+        <p id={`${name}-hint`} class="hint">
+          {hint}
+        </p>
+      )
+    )}
+  </div>
+);

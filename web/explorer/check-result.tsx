@@ -1,0 +1,101 @@
+import { useEffect, useRef } from "preact/hooks";
+import { shortenHex } from "../shared/address.tsx";
+import { FailureNotice } from "../shared/notice.tsx";
+import { useJson } from "../shared/use-json.ts";
+import { buildParameters, type CheckInput } from "./check-input.ts";
+import { isAmountCheck } from "./checks.ts";
+import { AsOfBlock, Scope, TransactionTime } from "./delegation-details.tsx";
+import type { ExplanationJson, NetworkJson } from "./json.ts";
+import { amountLabel } from "./labels.ts";
+import { buildUrl } from "./location.ts";
+import { isAnswerable, NetworkNotice } from "./network-notice.tsx";
+
+type CheckResultProps = { input: CheckInput; networks: readonly NetworkJson[]; network: NetworkJson | null };
+
+export const CheckResult = ({ input, networks, network }: CheckResultProps) => {
+  const parameters = buildParameters(input);
+  const path = isAnswerable(network)
+    ? `/explorer/explain${buildUrl({ ...parameters, chainId: network.chainId }).slice(1)}`
+    : null;
+  const { result, retry } = useJson<ExplanationJson>(path);
+  if (!isAnswerable(network)) {
+    const urlOn = (chainId: number) => buildUrl({ view: "check", chainId, ...parameters });
+    return <NetworkNotice network={network} networks={networks} urlOn={urlOn} />;
+  }
+  if (result === null) return <div class="card verdict skeleton" aria-hidden="true" />;
+  if (result.kind !== "ok") return <FailureNotice failure={result} retry={retry} />;
+  return <Verdict key={path} input={input} network={network} explanation={result.value} />;
+};
+
+type VerdictProps = { input: CheckInput; network: NetworkJson; explanation: ExplanationJson };
+
+const Verdict = ({ input, network, explanation: { answer, grants, block } }: VerdictProps) => {
+  const isYes = answer !== false && answer !== "0";
+  const section = useRef<HTMLElement>(null);
+  // On a phone the answer is below the form.
+  useEffect(() => section.current?.scrollIntoView({ block: "nearest" }), []);
+  return (
+    <section ref={section} class="card verdict" data-yes={isYes} aria-labelledby="verdict-title">
+      <div role="status">
+        <h2 id="verdict-title">{typeof answer === "string" ? amountLabel(answer) : answer ? "Yes" : "No"}</h2>
+        <p class="sentence">{describeAnswer(input, network, answer)}</p>
+      </div>
+      <h3>{grants.length > 0 ? "Granted by" : "Why"}</h3>
+      {grants.length > 0 ? (
+        <ul class="grants">
+          {grants.map((grant) => (
+            <li key={[grant.type, grant.tokenStandard, grant.rights].join()}>
+              <Scope delegation={grant} network={network} />
+              <TransactionTime transaction={grant.since} network={network} />
+            </li>
+          ))}
+        </ul>
+      ) : (
+        <p>{describeMissingGrant(input)}</p>
+      )}
+      <footer>
+        <AsOfBlock block={block} network={network} />
+        <p class="request">
+          The same check through the API: <code>{buildRequestUrl(input, network)}</code>
+        </p>
+      </footer>
+    </section>
+  );
+};
+
+const describeAnswer = (
+  { check, to, from, contract, tokenId, rights }: CheckInput,
+  network: NetworkJson,
+  answer: boolean | string,
+): string => {
+  const wallets = `for ${shortenHex(from)} on ${network.name}`;
+  const right =
+    rights === "" || /^0x0*$/i.test(rights)
+      ? ""
+      : ` with the right “${/^0x/i.test(rights) ? shortenHex(rights) : rights}”`;
+  const subject = check.describe(shortenHex(contract), tokenId);
+  if (isAmountCheck(check)) {
+    return answer === "0"
+      ? `${shortenHex(to)} may use nothing of ${subject} ${wallets}${right}.`
+      : `${shortenHex(to)} may use this amount of ${subject}, in its smallest unit, ${wallets}${right}.`;
+  }
+  return `${shortenHex(to)} may ${answer ? "" : "not "}act ${wallets}, for ${subject}${right}.`;
+};
+
+const describeMissingGrant = ({ registry, check, rights }: CheckInput): string => {
+  const scopes = {
+    all: "the whole wallet",
+    contract: "this contract or the whole wallet",
+    token: "this token, its contract or the whole wallet",
+  };
+  const right = registry === "v1" ? "" : rights === "" ? " with all rights" : " with all rights or this one";
+  return `No active delegation between the two in the ${registry} registry covers ${scopes[check.scope]}${right}.`;
+};
+
+const buildRequestUrl = (input: CheckInput, network: NetworkJson): string => {
+  const { to, from, contract, tokenId, rights } = buildParameters(input);
+  const { registry, check } = input;
+  const wallets = check.hasDelegateNames ? { delegate: to, vault: from } : { to, from };
+  const query = buildUrl({ ...wallets, contract, tokenId, rights, chainId: network.chainId }).slice(1);
+  return `${location.origin}/registry/${registry}/check/${check.type}${query}`;
+};

@@ -1,0 +1,58 @@
+/** Outcome of a request to this service. */
+export type FetchResult<Value> =
+  | { kind: "ok"; value: Value; headers: Headers }
+  /** No response: the service or the connection is down. */
+  | { kind: "unreachable" }
+  /** Too many requests from this address. The next one may follow after `seconds`. */
+  | { kind: "rate-limited"; seconds: number; detail: string }
+  /** The service cannot answer correctly now; `problem` is the name of the problem type. */
+  | { kind: "unavailable"; problem: string; seconds: number; detail: string }
+  | { kind: "bad-request"; detail: string; errors: readonly { parameter: string; message: string }[] }
+  | { kind: "failed"; status: number; title: string; detail: string };
+
+export type FetchFailure = Exclude<FetchResult<unknown>, { kind: "ok" }>;
+
+type ProblemDocument = {
+  type?: string;
+  title?: string;
+  detail?: string;
+  errors?: { parameter: string; message: string }[];
+};
+
+type FetchOptions = {
+  method?: "GET" | "POST" | "DELETE";
+  /** Sent as JSON. */
+  body?: unknown;
+  signal?: AbortSignal | undefined;
+};
+
+/**
+ * Fetches JSON from this service. Never throws: failures are results of another kind. Large numbers must arrive as
+ * strings, as with `numbers=string`, because JavaScript would round them.
+ */
+export const fetchJson = async <Value>(
+  path: string,
+  { method = "GET", body, signal }: FetchOptions = {},
+): Promise<FetchResult<Value>> => {
+  const content =
+    body === undefined ? {} : { body: JSON.stringify(body), headers: { "Content-Type": "application/json" } };
+  try {
+    const response = await fetch(path, { method, cache: "no-store", signal: signal ?? null, ...content });
+    const { ok, status, headers } = response;
+    if (ok) return { kind: "ok", value: status === 204 ? undefined : await response.json(), headers };
+    return readProblem(status, headers, await response.json().catch(() => ({})));
+  } catch {
+    return { kind: "unreachable" };
+  }
+};
+
+const readProblem = (status: number, headers: Headers, problem: ProblemDocument): FetchFailure => {
+  const { type = "", title = "", detail = "", errors = [] } = problem;
+  const seconds = Number(headers.get("Retry-After") ?? 1);
+  if (status === 429) return { kind: "rate-limited", seconds, detail };
+  // From a proxy in front of the service, whose body is not a problem document.
+  if (status === 502 || status === 504) return { kind: "unreachable" };
+  if (status === 503) return { kind: "unavailable", problem: type.replace(/^.*#problem-/, ""), seconds, detail };
+  if (status === 400) return { kind: "bad-request", detail, errors };
+  return { kind: "failed", status, title: title || "Something went wrong", detail };
+};
