@@ -31,6 +31,8 @@ const QUESTIONS = [
   `/explorer/explain?registry=v2&type=all&from=${VAULT}&to=${HOT}`,
 ];
 
+const ROUND_MS = 50;
+
 const ask = async (path: string) => {
   const startedAt = performance.now();
   const response = await api.get(path);
@@ -59,8 +61,10 @@ const expectAnswers = async () => {
 const expectRefusals = async () => {
   const asked: ReturnType<typeof ask>[] = [];
   for (let round = 0; round < 60; round++) {
-    for (const path of [...QUESTIONS, "/ready"]) asked.push(ask(path));
-    await sleep(50);
+    for (const path of QUESTIONS) asked.push(ask(path));
+    // It shares a read of the last second, which may have been before.
+    if (round * ROUND_MS > 1000) asked.push(ask("/ready"));
+    await sleep(ROUND_MS);
   }
   const refusals = await Promise.all(asked);
   for (const { status, headers, body, ms } of refusals) {
