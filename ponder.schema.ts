@@ -1,6 +1,7 @@
 import { index, onchainTable, primaryKey, sql } from "ponder";
 import { CONTRACT_OR_NULL, type DelegationTypeV1, type DelegationTypeV2 } from "./registry/delegation.ts";
 import type { RegistryVersion } from "./registry/networks.ts";
+import { KEY_HASH } from "./registry/state-at.ts";
 
 // Addresses, rights and hashes are lower-case hex. A key column is never null: if a delegation has no contract, token or
 // rights, the column is zero.
@@ -45,6 +46,9 @@ export const delegationChange = onchainTable(
     transactionHash: t.hex().notNull(),
     /** True if it was active before: distinguishes a change of the amount from a new delegation. */
     wasActive: t.boolean().notNull(),
+    /** The event that made the delegation: of this change, or of an earlier one if it was active. */
+    madeBlock: t.int8({ mode: "bigint" }).notNull(),
+    madeLogIndex: t.integer().notNull(),
   }),
   (table) => ({
     pk: primaryKey({ columns: [table.chainId, table.blockNumber, table.logIndex, table.ordinal] }),
@@ -59,6 +63,13 @@ export const delegationChange = onchainTable(
     byDelegate: index("delegation_change_delegate_index").on(
       table.chainId,
       table.delegate,
+      table.blockNumber,
+      table.logIndex,
+      table.ordinal,
+    ),
+    // For the state at a past block: finds a delegation's latest change up to it.
+    byDelegation: index("delegation_change_delegation_index").on(
+      sql.raw(KEY_HASH),
       table.blockNumber,
       table.logIndex,
       table.ordinal,

@@ -6,6 +6,7 @@ import { requestId } from "hono/request-id";
 import type { Logger } from "pino";
 import type { Assets } from "../web/build.ts";
 import { PAGES } from "../web/pages.ts";
+import { addBulkChecks } from "./bulk/bulk-routes.ts";
 import type { ApiContext, ApiEnv, ApiMiddleware } from "./context.ts";
 import { addRoute } from "./contract/add-operation.ts";
 import { addChecks } from "./delegations/check-routes.ts";
@@ -47,7 +48,8 @@ export const createApp = ({ dependencies, admission, build, log, assets, portal 
   app.use(requestId({ headerName: "", generator: createRequestId(admission.trustedProxies) }));
   app.use(observer.observe);
   if (portal) addPortal(app, portal, admitToPortal(admission));
-  app.options("*", setRequestId, answerPreflight);
+  app.options("/registry/checks", setRequestId, answerPreflight(["POST", "OPTIONS"], ["X-API-KEY", "Content-Type"]));
+  app.options("*", setRequestId, answerPreflight(["GET", "HEAD", "OPTIONS"], ["X-API-KEY"]));
   const admitInTurn = [admit(admission), takeTurns(admission.metrics)] as const;
   app.use("/registry/*", ...admitInTurn);
   app.use("/explorer/*", except("/explorer/networks", ...admitInTurn));
@@ -55,6 +57,7 @@ export const createApp = ({ dependencies, admission, build, log, assets, portal 
 
   addChecks(app, { ...dependencies, log });
   addLists(app, { ...dependencies, log });
+  addBulkChecks(app, { ...dependencies, log });
   addExplorer(app, dependencies);
   addInsights(app, dependencies.insights);
   addHealth(app, dependencies, build);
@@ -99,13 +102,8 @@ const setRequestId: ApiMiddleware = async (c, next) => {
   return next();
 };
 
-/** Allows pages of any origin to read. */
-const answerPreflight = cors({
-  origin: "*",
-  allowMethods: ["GET", "HEAD", "OPTIONS"],
-  allowHeaders: ["X-API-KEY"],
-  exposeHeaders: EXPOSED_HEADERS,
-  maxAge: 86_400,
-});
+/** Allows pages of any origin to ask. */
+const answerPreflight = (allowMethods: string[], allowHeaders: string[]) =>
+  cors({ origin: "*", allowMethods, allowHeaders, exposeHeaders: EXPOSED_HEADERS, maxAge: 86_400 });
 
 const notFound = () => new Problem("not-found", "No resource at this path. /docs lists all operations.");

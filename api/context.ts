@@ -21,6 +21,8 @@ export type ApiEnv = {
     rateLimit?: Record<string, string>;
     /** Who sent the request: set once it is admitted. */
     caller: Caller;
+    /** Counts further requests of the caller, all or none, for a body with several. Throws a 429 if they are too many. */
+    charge: (count: number) => Promise<void>;
     /** Ends the request's turn, for a response that takes long. Otherwise the turn ends with the handler. */
     endTurn: () => void;
     /** Only pages of this service may read the response. */

@@ -1,5 +1,6 @@
 import type { StatusCode } from "hono/utils/http-status";
 import type { ApiContext } from "./context.ts";
+import type { AskedBlock } from "./contract/parameters.ts";
 import type { Freshness } from "./database/freshness.ts";
 import { type Problem, problemDocument } from "./problem.ts";
 
@@ -8,6 +9,8 @@ export const EXPOSED_HEADERS = [
   "X-Indexed-Block",
   "X-Indexed-Block-Timestamp",
   "X-Finalized-Block",
+  "X-Answered-Block",
+  "X-Answered-Block-Final",
   "RateLimit-Policy",
   "RateLimit",
   "Retry-After",
@@ -67,11 +70,24 @@ export const respondProblem = (c: ApiContext, problem: Problem): Response => {
   return respond(c, status, body, headers);
 };
 
-/** Creates the headers of an answer from the index: the block at which it holds, and no caching. */
-export const answerHeaders = ({ indexedBlock, indexedBlockTimestamp, finalizedBlock }: Freshness) => ({
-  "Content-Type": "application/json",
-  "Cache-Control": "no-store",
-  "X-Indexed-Block": indexedBlock,
-  "X-Indexed-Block-Timestamp": indexedBlockTimestamp,
-  "X-Finalized-Block": finalizedBlock,
-});
+/**
+ * Creates the headers of an answer from the index: the block at which it holds, and no caching.
+ * @param asked - the block that was asked for
+ */
+export const answerHeaders = (freshness: Freshness, asked: AskedBlock = {}): Record<string, string> => {
+  const { indexedBlock, indexedBlockTimestamp, finalizedBlock } = freshness;
+  const headers = {
+    "Content-Type": "application/json",
+    "Cache-Control": "no-store",
+    "X-Indexed-Block": indexedBlock,
+    "X-Indexed-Block-Timestamp": indexedBlockTimestamp,
+    "X-Finalized-Block": finalizedBlock,
+  };
+  if (asked.block === undefined && asked.minBlock === undefined) return headers;
+  const answered = asked.block ?? indexedBlock;
+  return {
+    ...headers,
+    "X-Answered-Block": answered,
+    "X-Answered-Block-Final": String(BigInt(answered) <= BigInt(finalizedBlock)),
+  };
+};

@@ -39,6 +39,20 @@ export const listCollectors = (size: number): Address[] =>
 /** Number of delegations that `makeDelegation` derives in a data set of this size; the others are collectors'. */
 export const ordinaryDelegations = (size: number): number => size - countCollectors(size) * LONG_LIST;
 
+/** The generated delegations are in blocks from the first on. */
+const FIRST_BLOCK = 1_000;
+/** The newest indexed block, after all of them. */
+export const NEWEST_BLOCK = 100_000_000;
+
+/** A vault with 100,000 changes of 100 delegations. */
+const BUSY_VAULT = makeAddress("collector", 1_000_000);
+const BUSY_CHANGES = 100_000;
+export const busyDelegation = (number: number) => ({
+  ...makeDelegation(number),
+  vault: BUSY_VAULT,
+  delegate: makeAddress("delegate", number % 100),
+});
+
 const BASE = "bench_base";
 
 const databaseUrlOf = (serverUrl: string, database: string): string => {
@@ -78,31 +92,46 @@ const run = async (url: string, ...statements: string[]) => {
 const fill = async (databaseUrl: string, size: number) => {
   const client = new pg.Client(databaseUrl);
   await client.connect();
-  const { rows } = await client.query("select schema from indexer.shard");
-  // A replica's session skips the triggers that record how to revert a row.
-  await client.query(
-    "set session_replication_role = replica; set synchronous_commit = off; set maintenance_work_mem = '512MB'",
-  );
-  for (const version of ["v1", "v2"] as const) await fillTable(client, rows[0].schema, version, size);
-  await client.query("vacuum analyze");
-  await client.query("checkpoint");
-  await client.end();
+  try {
+    const { rows } = await client.query("select schema from indexer.shard");
+    const [{ schema }] = rows;
+    // A replica's session skips the triggers that record how to revert a row.
+    await client.query(
+      "set session_replication_role = replica; set synchronous_commit = off; set maintenance_work_mem = '512MB'",
+    );
+    for (const version of ["v1", "v2"] as const) {
+      const insert = (table: string) => insertDelegations(client, table, version, size);
+      await fillTable(client, schema, `delegation_${version}`, insert);
+    }
+    await fillTable(client, schema, "delegation_change", (log) => insertChanges(client, schema, log));
+    // All of these blocks are indexed.
+    await client.query(`update ${schema}.indexed_block set number = ${NEWEST_BLOCK}`);
+    await client.query("vacuum analyze");
+    await client.query("checkpoint");
+  } finally {
+    await client.end();
+  }
 };
 
-/** Inserts delegations without indexes, then creates the indexes, like a backfill. */
-const fillTable = async (client: pg.Client, schema: string, version: "v1" | "v2", size: number) => {
-  const table = `${schema}.delegation_${version}`;
+/** Inserts rows without indexes, then creates the indexes, like a backfill. */
+const fillTable = async (
+  client: pg.Client,
+  schema: string,
+  name: string,
+  insert: (table: string) => Promise<unknown>,
+) => {
+  const table = `${schema}.${name}`;
   const indexes = await client.query(
     `select indexdef, indexname, exists (select from pg_constraint where conname = indexname and contype = 'p') as is_key
      from pg_indexes where schemaname = $1 and tablename = $2`,
-    [schema, `delegation_${version}`],
+    [schema, name],
   );
   for (const { indexname, is_key } of indexes.rows) {
     await client.query(
       is_key ? `alter table ${table} drop constraint "${indexname}"` : `drop index ${schema}."${indexname}"`,
     );
   }
-  await insertDelegations(client, table, version, size);
+  await insert(table);
   for (const { indexdef, indexname, is_key } of indexes.rows) {
     const key = `alter table ${table} add constraint "${indexname}" primary key ${indexdef.slice(indexdef.indexOf("("))}`;
     await client.query(is_key ? key : indexdef);
@@ -112,7 +141,7 @@ const fillTable = async (client: pg.Client, schema: string, version: "v1" | "v2"
 const insertDelegations = async (client: pg.Client, table: string, version: "v1" | "v2", size: number) => {
   const columns = `chain_id, vault, delegate, type, contract, token_id, ${version === "v2" ? "rights, amount," : ""} block_number, log_index, block_timestamp, transaction_hash`;
   const rights = version === "v2" ? `'${zeroHash}', case when type in ('ERC20', 'ERC1155') then i else 0 end,` : "";
-  const event = `1000 + i, i % 100, 1700000000 + i, '0x' || repeat(md5(i::text), 2)`;
+  const event = `${FIRST_BLOCK} + i, i % 100, 1700000000 + i, '0x' || repeat(md5(i::text), 2)`;
   const types = TYPES[version].map((type) => `'${type}'`).join();
   await client.query(
     `insert into ${table} (${columns})
@@ -125,5 +154,30 @@ const insertDelegations = async (client: pg.Client, table: string, version: "v1"
     `insert into ${table} (${columns})
      select 1, ${addressSql("collector", `i / ${LONG_LIST}`)}, ${addressSql("delegate", "i")}, type, ${addressSql("contract", "i % 100")}, i, ${rights} ${event}
      from generate_series(0, ${countCollectors(size) * LONG_LIST - 1}) i, lateral (select '${version === "v1" ? "TOKEN" : "ERC721"}' as type) t`,
+  );
+};
+
+/** Inserts the change that made each delegation, and those of the busy vault. */
+const insertChanges = async (client: pg.Client, schema: string, log: string) => {
+  const columns = `chain_id, block_number, log_index, ordinal, registry, vault, delegate, type, contract, token_id, rights,
+    active, was_active, amount, event, block_timestamp, transaction_hash, made_block, made_log_index`;
+  for (const [version, logIndex, rights] of [
+    ["v1", "log_index", `'${zeroHash}', true, false, 0`],
+    ["v2", "log_index + 1000", "rights, true, false, amount"],
+  ] as const) {
+    // The ordinal makes the positions of generated delegations unique.
+    await client.query(
+      `insert into ${log} (${columns})
+       select chain_id, block_number, ${logIndex}, row_number() over (), '${version}', vault, delegate, type, contract, token_id,
+         ${rights}, 'Delegate', block_timestamp, transaction_hash, block_number, ${logIndex}
+       from ${schema}.delegation_${version} where block_number >= ${FIRST_BLOCK}`,
+    );
+  }
+  await client.query(
+    `insert into ${log} (${columns})
+     select 1, ${FIRST_BLOCK} + i, 500, 0, 'v2', '${BUSY_VAULT}', ${addressSql("delegate", "i % 100")}, 'ALL', '${zeroAddress}', 0,
+       '${zeroHash}', i / 100 % 2 = 0, i / 100 % 2 = 1, 0, 'DelegateAll', 1700000000 + i, '0x' || repeat(md5(i::text), 2),
+       ${FIRST_BLOCK} + i - i / 100 % 2 * 100, 500
+     from generate_series(0, ${BUSY_CHANGES - 1}) i`,
   );
 };

@@ -5,9 +5,12 @@ import { type Figures, Rounds, type Subject } from "./rounds.ts";
 import { createKey, HIGH_RATE_LIMIT, type Server, Servers } from "./servers.ts";
 import {
   ALL_CHECKS,
+  BULK_SIZE,
   bareSubject,
+  bulkSubject,
   checkSubject,
   longListSubject,
+  pastCheckSubject,
   ponderCheckSubject,
   querySubject,
   shortListSubject,
@@ -46,6 +49,8 @@ export const measureHttp = async (plan: HttpPlan): Promise<Case[]> => {
     const key = await createKey(plan.databaseUrl);
     return [
       ...(await measureAgainstBaselines(context, api, key)),
+      ...(await measurePast(context, api, key)),
+      ...(await measureBulk(context, api, key)),
       ...(await measureTwoProcesses(context, api, key)),
       ...(await measureRefusals(context)),
     ];
@@ -168,6 +173,89 @@ const reportSingleChecks = ({ query, checks }: Subjects, results: Results): Case
   ];
 };
 
+const PAST_KINDS = [
+  { version: "v1", check: "token" },
+  { version: "v2", check: "all" },
+  { version: "v2", check: "erc1155" },
+] as const;
+
+const costOf = ({ apiMicroseconds, postgresMicroseconds }: Figures) => apiMicroseconds + postgresMicroseconds;
+
+/** Compares checks at a past block with the same checks at the newest one. */
+const measurePast = async ({ plan, rounds }: Context, api: Server, key: string): Promise<Case[]> => {
+  const { delegations: size, rounds: count, ms, warmUpMs, log } = plan;
+  log("Checks at a past block");
+  const pairs = PAST_KINDS.map((kind) => ({
+    now: checkSubject(api, kind, size, key),
+    past: pastCheckSubject(api, kind, size, key),
+  }));
+  const busy = pastCheckSubject(api, { version: "v2", check: "all" }, size, key, true);
+  const subjects = [...pairs.flatMap(({ now, past }) => [now, past]), busy];
+  await rounds.warmUp(subjects, warmUpMs);
+  const cases: Case[] = [];
+  for (const connections of [1, CONNECTIONS]) {
+    const results = await rounds.measure(subjects, { connections, ms: ms / 2, rounds: count });
+    const suffix = connections === 1 ? "one connection" : `${connections} connections`;
+    const reportCost = (past: Subject, now: Subject): Case => {
+      const [ours, theirs] = [figuresOf(results, past), figuresOf(results, now)];
+      const names = { baseline: "newest block", unit: "µs of API and Postgres", target: { atMost: 2 } };
+      const comparison = compare({ ...names, ours: costOf(ours), theirs: costOf(theirs) });
+      return { name: `${past.name}, ${suffix}`, figures: ours, comparisons: [comparison] };
+    };
+    cases.push(...pairs.map(({ past, now }) => reportCost(past, now)));
+    const all = pairs.find(({ now }) => now.name === "v2 check/all");
+    if (all) cases.push(reportCost(busy, all.now));
+  }
+  return cases;
+};
+
+/** Compares a check in a body of 1,000 with a single one, and single checks beside such bodies with those alone. */
+const measureBulk = async ({ plan, rounds }: Context, api: Server, key: string): Promise<Case[]> => {
+  const { databaseUrl, delegations: size, rounds: count, ms, warmUpMs, log } = plan;
+  log("Many checks in a body");
+  const single = checkSubject(api, { version: "v2", check: "all" }, size, key);
+  const bulk = bulkSubject(api, size, key);
+  for (const subject of [single, bulk]) await rounds.warmUp([subject], warmUpMs / 2);
+  const concurrent = await rounds.measure([single], { connections: CONNECTIONS, ms, rounds: count });
+  const alone = await rounds.measure([bulk], { connections: 1, ms, rounds: count });
+  const perCheck = costOf(figuresOf(alone, bulk)) / BULK_SIZE;
+  const cheaper = compare({
+    baseline: `single checks, ${CONNECTIONS} connections`,
+    unit: "µs of API and Postgres for each check",
+    ours: perCheck,
+    theirs: costOf(figuresOf(concurrent, single)),
+    target: { atMost: 0.25 },
+  });
+  // One client asks single checks, another one sends a body a second.
+  const quiet = await rounds.measure([single], { connections: 1, ms, rounds: count });
+  const others = await Rounds.open(databaseUrl);
+  let isBusy = true;
+  const sendBodies = async () => {
+    while (isBusy) await others.send(bulk, 1);
+  };
+  const sending = sendBodies();
+  const beside = await rounds.measure([single], { connections: 1, ms, rounds: count });
+  isBusy = false;
+  await sending;
+  await others.close();
+  const delayed = compare({
+    baseline: "without bodies",
+    unit: "ms p50",
+    ours: figuresOf(beside, single).p50Ms,
+    theirs: figuresOf(quiet, single).p50Ms,
+    target: { atMost: 1.1 },
+  });
+  return [
+    {
+      name: bulk.name,
+      figures: figuresOf(alone, bulk),
+      comparisons: [cheaper],
+      remark: `${perCheck.toFixed(1)} µs for each check`,
+    },
+    { name: "v2 check/all beside bodies of 1,000", figures: figuresOf(beside, single), comparisons: [delayed] },
+  ];
+};
+
 /** Compares two processes with one, over the same total number of connections. */
 const measureTwoProcesses = async ({ plan, servers, rounds }: Context, api: Server, key: string): Promise<Case[]> => {
   const { databaseUrl, delegations, rounds: count, ms, warmUpMs, log } = plan;
@@ -243,7 +331,10 @@ export const measureGrowth = async (
     const createChecks = async ({ url, size }: DataSet) => {
       const api = await servers.startApi(url, HIGH_RATE_LIMIT);
       const key = await createKey(url);
-      return ALL_CHECKS.map((kind) => checkSubject(api, kind, size, key));
+      return [
+        ...ALL_CHECKS.map((kind) => checkSubject(api, kind, size, key)),
+        ...PAST_KINDS.map((kind) => pastCheckSubject(api, kind, size, key)),
+      ];
     };
     const [before, after] = await Promise.all([createChecks(few), createChecks(many)]);
     for (const subjects of [before, after]) await rounds.warmUp(subjects, warmUpMs);

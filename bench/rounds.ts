@@ -65,6 +65,11 @@ export class Rounds {
     }
   }
 
+  /** Sends requests of a subject for some time, without measuring. */
+  async send({ ports, requests }: Subject, connections: number, ms = 1_000): Promise<void> {
+    await this.#run({ ports, requests, connections, ms });
+  }
+
   /** Returns the median of each figure over all rounds. */
   async measure(
     subjects: readonly Subject[],

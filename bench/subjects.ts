@@ -1,7 +1,7 @@
 import type { Address } from "viem";
 import { CHECKS, type Check } from "../registry/check-rule.ts";
 import type { RegistryVersion } from "../registry/networks.ts";
-import { listCollectors, makeDelegation, ordinaryDelegations } from "./data-set.ts";
+import { busyDelegation, listCollectors, makeDelegation, NEWEST_BLOCK, ordinaryDelegations } from "./data-set.ts";
 import type { Subject } from "./rounds.ts";
 import type { Server } from "./servers.ts";
 
@@ -32,6 +32,13 @@ const getRequest = (path: string, headers: Headers = {}): string => {
   return `GET ${path} HTTP/1.1\r\n${lines.join("\r\n")}\r\n\r\n`;
 };
 
+/** Writes a POST request with a JSON body as HTTP text. */
+const postRequest = (path: string, body: string, headers: Headers): string => {
+  const all = { Host: "bench", "Content-Type": "application/json", "Content-Length": String(body.length), ...headers };
+  const lines = Object.entries(all).map(([name, value]) => `${name}: ${value}`);
+  return `POST ${path} HTTP/1.1\r\n${lines.join("\r\n")}\r\n\r\n${body}`;
+};
+
 /** Writes requests about random delegations. */
 const randomRequests = (size: number, path: (delegation: Delegation) => string, headers: Headers = {}) =>
   Array.from({ length: REQUESTS }, () => {
@@ -54,6 +61,39 @@ export const checkSubject = (server: Server, { version, check }: CheckKind, size
     server,
     randomRequests(size, path, key ? { "X-API-KEY": key } : {}),
   );
+};
+
+/** The same checks at a past block. @param isBusy - of a vault with 100,000 changes */
+export const pastCheckSubject = (
+  server: Server,
+  { version, check }: CheckKind,
+  size: number,
+  key: string,
+  isBusy = false,
+) => {
+  const path = (random: Delegation) => {
+    const delegation = isBusy ? busyDelegation(random.tokenId) : random;
+    const block = NEWEST_BLOCK - 1 - (random.tokenId % 1000);
+    return `/registry/${version}/check/${check}?delegate=${delegation.delegate}&vault=${delegation.vault}${scopeParameters(check, delegation)}&block=${block}`;
+  };
+  const name = `${version} check/${check} at a past block${isBusy ? ", busy vault" : ""}`;
+  return createSubject(name, server, randomRequests(size, path, { "X-API-KEY": key }));
+};
+
+/** Checks in a body. */
+export const BULK_SIZE = 1_000;
+const BODIES = 20;
+
+/** Bodies with 1,000 checks of an entire wallet. */
+export const bulkSubject = (server: Server, size: number, key: string): Subject => {
+  const bodies = Array.from({ length: BODIES }, () => {
+    const checks = Array.from({ length: BULK_SIZE }, () => {
+      const { delegate, vault } = makeDelegation(Math.floor(Math.random() * ordinaryDelegations(size)));
+      return { registry: "v2", check: "all", to: delegate, from: vault };
+    });
+    return postRequest("/registry/checks", JSON.stringify({ checks }), { "X-API-KEY": key });
+  });
+  return createSubject("1,000 checks in a body", server, bodies);
 };
 
 export const ponderCheckSubject = (server: Server, { version, check }: CheckKind, size: number): Subject => {

@@ -11,6 +11,7 @@ const listIndexingFiles = (): string[] => [
   "ponder.schema.ts",
   "registry/abi.ts",
   "registry/delegation.ts",
+  "registry/state-at.ts",
   ...readdirSync(join(ROOT, "src"), { recursive: true, encoding: "utf8" })
     .filter((path) => /\.m?[jt]s$/.test(path) && !path.startsWith("api/"))
     .map((path) => `src/${path}`)

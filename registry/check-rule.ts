@@ -1,5 +1,6 @@
 import { FULL_RIGHTS, MAX_UINT256, NO_CONTRACT, NO_TOKEN } from "./delegation.ts";
 import type { RegistryVersion } from "./networks.ts";
+import { selectLatestChange } from "./state-at.ts";
 
 export const CHECKS = {
   v1: ["all", "contract", "token"],
@@ -31,29 +32,54 @@ export const isBalanceCheck = (check: Check): boolean => check === "erc20" || ch
 /** A broader delegation grants the largest possible balance; a delegation for a balance grants its amount. */
 const isBroader = ({ type }: Scope) => type === ALL.type || type === CONTRACT.type;
 
+/** Builds the SQL `from d where …` for the delegations of exactly one scope that the question's wallets have. */
+type FromScope = (scope: Scope) => string;
+
 /**
- * Selects a delegation of exactly this scope: one probe of the primary key, however many delegations the two wallets
- * have. In v2, full rights satisfy any rights.
+ * Reads active delegations: one probe of the primary key for each rights, however many delegations the two wallets have.
+ * In v2, full rights satisfy any rights.
+ * @param relation - the relation of delegations, with the columns of `delegation_v1` or `delegation_v2`
  */
-const fromScope = (relation: string, version: RegistryVersion, { type, contract, tokenId }: Scope) =>
-  `from ${relation} d
+export const fromActive =
+  (relation: string, version: RegistryVersion): FromScope =>
+  ({ type, contract, tokenId }) =>
+    `from ${relation} d
    where d.chain_id = q.chain_id and d.vault = q.vault and d.delegate = q.delegate
      and d.type = '${type}' and d.contract = ${contract} and d.token_id = ${tokenId}
      ${version === "v2" ? `and d.rights = any (array['${FULL_RIGHTS}', q.rights])` : ""}`;
 
 /**
- * Builds the SQL expression of the registry's rule for a check: a broader delegation satisfies a narrower check. It reads
- * the question from a row `q`: chain_id, vault, delegate, contract, token_id, rights.
- * @param relation the relation of delegations, with the columns of `delegation_v1` or `delegation_v2`
+ * Reads the delegations that were active at the block `q.block`: one probe of the log for each rights.
+ * @param log - the relation with the log
+ * @param condition - an SQL condition without which the log is not read
  */
-export const checkRule = (relation: string, version: RegistryVersion, check: Check): string => {
+export const fromLog =
+  (log: string, version: RegistryVersion, condition?: string): FromScope =>
+  ({ type, contract, tokenId }) => {
+    const delegation = {
+      chainId: "q.chain_id",
+      registry: `'${version}'`,
+      vault: "q.vault",
+      delegate: "q.delegate",
+      type: `'${type}'`,
+      contract,
+      tokenId: `${tokenId}::numeric`,
+      rights: "asked.rights",
+    };
+    const latest = selectLatestChange(log, delegation, { block: "q.block", condition });
+    const rights = version === "v2" ? `('${FULL_RIGHTS}'), (q.rights)` : `('${FULL_RIGHTS}')`;
+    return `from (values ${rights}) asked (rights) cross join lateral ${latest} d where d.active`;
+  };
+
+/**
+ * Builds the SQL expression of the registry's rule for a check: a broader delegation satisfies a narrower check. It reads
+ * the question from a row `q`: chain_id, vault, delegate, contract, token_id, rights and, for a past block, block.
+ */
+export const checkRule = (from: FromScope, check: Check): string => {
   const scopes = SATISFYING_SCOPES[check];
-  const existsAny = (scopes: readonly Scope[]) =>
-    scopes.map((scope) => `exists (select ${fromScope(relation, version, scope)})`).join(" or ");
+  const existsAny = (scopes: readonly Scope[]) => scopes.map((scope) => `exists (select ${from(scope)})`).join(" or ");
   if (!isBalanceCheck(check)) return existsAny(scopes);
-  const amounts = scopes
-    .filter((scope) => !isBroader(scope))
-    .map((scope) => `(select max(d.amount) ${fromScope(relation, version, scope)})`);
+  const amounts = scopes.filter((scope) => !isBroader(scope)).map((scope) => `(select max(d.amount) ${from(scope)})`);
   return `case when ${existsAny(scopes.filter(isBroader))} then ${MAX_UINT256} else coalesce(${amounts.join()}, 0) end`;
 };
 
@@ -61,10 +87,10 @@ export const checkRule = (relation: string, version: RegistryVersion, check: Che
  * Builds the SQL query for all delegations that satisfy a check, each on its own, with its rank (`breadth`, 0 is the
  * broadest) and the balance that it grants (`gives`).
  */
-export const selectGrants = (relation: string, version: RegistryVersion, check: Check): string =>
+export const selectGrants = (from: FromScope, check: Check): string =>
   SATISFYING_SCOPES[check]
     .map((scope, breadth) => {
       const gives = isBroader(scope) ? `${MAX_UINT256}` : "d.amount";
-      return `select d.*, ${breadth} as breadth, ${isBalanceCheck(check) ? gives : "null"}::numeric as gives ${fromScope(relation, version, scope)}`;
+      return `select d.*, ${breadth} as breadth, ${isBalanceCheck(check) ? gives : "null"}::numeric as gives ${from(scope)}`;
     })
     .join(" union all ");

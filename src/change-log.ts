@@ -44,11 +44,13 @@ type Change = {
   active: boolean;
   wasActive: boolean;
   amount: bigint;
+  /** The event that made the delegation, or its row, which has it. */
+  madeBy: Pick<Position, "blockNumber" | "logIndex">;
 } & ({ registry: "v1"; delegation: DelegationKeyV1 } | { registry: "v2"; delegation: DelegationKeyV2 });
 
 /** Appends one change to the log: Ponder is slow at copying an array of rows. */
 export const appendChange = async (context: Context, position: Position, change: Change) => {
-  const { eventName, ordinal = 0, active, wasActive, amount, registry, delegation } = change;
+  const { eventName, ordinal = 0, active, wasActive, amount, madeBy, registry, delegation } = change;
   await context.db.insert(delegationChange).values({
     chainId: context.chain.id,
     ...position,
@@ -60,5 +62,7 @@ export const appendChange = async (context: Context, position: Position, change:
     wasActive,
     amount,
     event: eventName,
+    madeBlock: madeBy.blockNumber,
+    madeLogIndex: madeBy.logIndex,
   });
 };

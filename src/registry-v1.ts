@@ -107,6 +107,7 @@ const setDelegation = async (
     active,
     wasActive: !active,
     amount: 0n,
+    madeBy: found ?? position,
   });
 };
 
@@ -117,8 +118,19 @@ const endDelegations = async (
   delegations: readonly DelegationKeyV1[],
 ) => {
   for (const [ordinal, delegation] of delegations.entries()) {
-    await context.db.delete(delegationV1, { chainId: context.chain.id, ...delegation });
-    const change = { registry: "v1", eventName, ordinal, active: false, wasActive: true, amount: 0n } as const;
-    await appendChange(context, position, { ...change, delegation });
+    const key = { chainId: context.chain.id, ...delegation };
+    const madeBy = await context.db.find(delegationV1, key);
+    if (madeBy === null) throw new Error(`The list of vault ${delegation.vault} has a delegation without a row.`);
+    await context.db.delete(delegationV1, key);
+    await appendChange(context, position, {
+      registry: "v1",
+      eventName,
+      ordinal,
+      delegation,
+      active: false,
+      wasActive: true,
+      amount: 0n,
+      madeBy,
+    });
   }
 };

@@ -52,6 +52,13 @@ const setDelegation = async (
     // The amount changes; the delegation keeps the position of the event that made it.
     await context.db.update(delegationV2, key).set({ amount });
   }
-  const change = { registry: "v2", eventName, active, wasActive: found !== null, amount } as const;
-  await appendChange(context, position, { ...change, delegation });
+  await appendChange(context, position, {
+    registry: "v2",
+    eventName,
+    delegation,
+    active,
+    wasActive: found !== null,
+    amount,
+    madeBy: found ?? position,
+  });
 };

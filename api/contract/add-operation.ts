@@ -9,7 +9,16 @@ import { methodNotAllowed } from "../problem.ts";
  */
 export const addOperation = (app: ApiApp, route: ReturnType<typeof createRoute>, handler: Handler<ApiEnv>): void => {
   app.openAPIRegistry.registerPath(route);
-  addRoute(app, route.getRoutingPath(), handler);
+  const path = route.getRoutingPath();
+  if (route.method === "get") {
+    addRoute(app, path, handler);
+    return;
+  }
+  const method = route.method.toUpperCase();
+  app.on(method, path, handler);
+  app.all(path, () => {
+    throw methodNotAllowed([method, "OPTIONS"]);
+  });
 };
 
 /** Adds a route for GET. Other methods are a 405. */

@@ -30,37 +30,57 @@ export const defineParameters = <Query extends Shape, Params extends Shape = Rec
     return { name, synonym: synonyms[name], schema, isRequired: !missing.success, defaultValue: missing.data };
   });
 
+  /** Reads all parameters. Throws a Problem that names every bad one. */
+  const parse = (texts: Texts): ValuesOf<Params, Query> => {
+    const values: Record<string, unknown> = {};
+    const errors: ParameterError[] = [];
+    for (const [name, schema] of pathSchemas) {
+      const parsed = schema.safeParse(texts.ofPath(name));
+      if (parsed.success) values[name] = parsed.data;
+      else errors.push({ parameter: name, message: messageOf(parsed.error) });
+    }
+    for (const parameter of queryParameters) {
+      const { name, synonym } = parameter;
+      const named = texts.ofQuery(name);
+      const renamed = synonym === undefined ? NO_TEXTS : texts.ofQuery(synonym);
+      const isMalformed = texts.malformed.has(name) || (synonym !== undefined && texts.malformed.has(synonym));
+      const result = parseTexts(parameter, renamed.length === 0 ? named : [...named, ...renamed], isMalformed);
+      if ("value" in result) values[name] = result.value;
+      else {
+        const usedName = named.length === 0 && renamed.length > 0 ? synonym : name;
+        errors.push({ parameter: usedName ?? name, message: result.error });
+      }
+    }
+    if (validate) errors.push(...validate(values as Partial<ValuesOf<Params, Query>>));
+    if (errors.length > 0) throw badParameters(errors);
+    return values as ValuesOf<Params, Query>;
+  };
+
   return {
     request: { params: z.object(params), query: z.object(query) },
 
-    /** Reads all parameters. Throws a Problem that names every bad one. */
-    read: (c: ApiContext): ValuesOf<Params, Query> => {
-      const values: Record<string, unknown> = {};
-      const errors: ParameterError[] = [];
-      for (const [name, schema] of pathSchemas) {
-        const parsed = schema.safeParse(c.req.param(name));
-        if (parsed.success) values[name] = parsed.data;
-        else errors.push({ parameter: name, message: messageOf(parsed.error) });
-      }
+    /** Reads the parameters of a request. */
+    read: (c: ApiContext) => {
       const queries = c.req.queries();
-      const malformed = findMalformedNames(c.req.url);
-      for (const parameter of queryParameters) {
-        const { name, synonym } = parameter;
-        const named = queries[name] ?? NO_TEXTS;
-        const renamed = synonym === undefined ? NO_TEXTS : (queries[synonym] ?? NO_TEXTS);
-        const isMalformed = malformed.has(name) || (synonym !== undefined && malformed.has(synonym));
-        const result = parseTexts(parameter, renamed.length === 0 ? named : [...named, ...renamed], isMalformed);
-        if ("value" in result) values[name] = result.value;
-        else {
-          const usedName = named.length === 0 && renamed.length > 0 ? synonym : name;
-          errors.push({ parameter: usedName ?? name, message: result.error });
-        }
-      }
-      if (validate) errors.push(...validate(values as Partial<ValuesOf<Params, Query>>));
-      if (errors.length > 0) throw badParameters(errors);
-      return values as ValuesOf<Params, Query>;
+      return parse({
+        ofPath: (name) => c.req.param(name),
+        ofQuery: (name) => queries[name] ?? NO_TEXTS,
+        malformed: findMalformedNames(c.req.url),
+      });
     },
+
+    /** Reads query parameters from elsewhere. @param textsOf - returns the texts of a parameter */
+    readTexts: (textsOf: (name: string) => readonly string[]) =>
+      parse({ ofPath: () => undefined, ofQuery: textsOf, malformed: NO_NAMES }),
   };
+};
+
+/** Texts of a request's parameters. */
+type Texts = {
+  ofPath: (name: string) => string | undefined;
+  ofQuery: (name: string) => readonly string[];
+  /** Parameters whose values cannot be decoded. */
+  malformed: ReadonlySet<string>;
 };
 
 export const badParameters = (errors: readonly ParameterError[]) =>

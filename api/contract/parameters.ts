@@ -2,6 +2,7 @@ import { z } from "@hono/zod-openapi";
 import type { Address, Hex } from "viem";
 import { FULL_RIGHTS, MAX_UINT256 } from "../../registry/delegation.ts";
 import { parseListCursor } from "../delegations/list-cursor.ts";
+import type { ParameterError } from "../problem.ts";
 
 // Each parameter is one schema, which parses it and describes it in the OpenAPI document.
 
@@ -80,6 +81,36 @@ export const chainId = parsedText("must be a chain id in decimal digits", (text)
 )
   .default(1)
   .openapi({ type: "integer", minimum: 1, default: 1, description: "The network.", example: 1 });
+
+const parseBlock = (text: string) => (/^\d{1,15}$/.test(text) ? String(Number(text)) : undefined);
+
+const block = parsedText("must be a block number in decimal digits, or finalized", (text) =>
+  text === "finalized" ? text : parseBlock(text),
+)
+  .optional()
+  .openapi({
+    type: "string",
+    pattern: "^([0-9]+|finalized)$",
+    description:
+      "A past block, or `finalized` for the newest one that is final: the answer is for the state after it. A block that is not indexed yet is a 503.",
+  });
+
+const minBlock = parsedText("must be a block number in decimal digits", parseBlock).optional().openapi({
+  type: "integer",
+  minimum: 0,
+  description: "A block that the answer must include: a 503 until it is indexed. Not together with `block`.",
+});
+
+/** Parameters for the block of an answer. */
+export const blocks = { block, minBlock };
+
+/** The block that a request asks for, in digits or "finalized". */
+export type AskedBlock = { block?: string | undefined; minBlock?: string | undefined };
+
+export const validateBlocks = ({ block, minBlock }: AskedBlock): ParameterError[] =>
+  block !== undefined && minBlock !== undefined
+    ? [{ parameter: "minBlock", message: "must not be given together with block" }]
+    : [];
 
 export const numbers = z
   .enum(["number", "string"], { error: 'must be "number" or "string"' })

@@ -13,14 +13,28 @@ const header = (description: string, type: "integer" | "string" = "integer") => 
 });
 
 const FRESHNESS = {
-  "X-Indexed-Block": header("The newest indexed block. The answer holds at this block."),
+  "X-Indexed-Block": header(
+    "The newest indexed block. The answer holds at this block, unless the request names another one.",
+  ),
   "X-Indexed-Block-Timestamp": header("The timestamp of that block, in seconds since 1970."),
   "X-Finalized-Block": header(
     "The newest indexed block that the service treats as final: 30 to 240 blocks deep, depending on the network.",
   ),
 };
 
-const ProblemSchema = z
+/** Of an answer to a request with a block. */
+const ANSWERED_BLOCK = {
+  "X-Answered-Block": {
+    description: "With `block` or `minBlock`: the block at which the answer holds.",
+    schema: { type: "integer" as const },
+  },
+  "X-Answered-Block-Final": {
+    description: "With `block` or `minBlock`: `true` if the service treats that block as final, otherwise `false`.",
+    schema: { type: "boolean" as const },
+  },
+};
+
+export const ProblemSchema = z
   .object({
     type: z.string().openapi({ description: "The kind of problem, as a link to its explanation." }),
     title: z.string(),
@@ -45,6 +59,9 @@ const EXAMPLES = {
     },
   ),
   "unknown-key": new Problem("unknown-key", "This API key is unknown. Leave out X-API-KEY to use the API without one."),
+  "request-timeout": new Problem("request-timeout", "The body did not arrive within 5 s."),
+  "body-too-large": new Problem("body-too-large", "A body may have at most 1,000,000 bytes."),
+  "unsupported-body": new Problem("unsupported-body", "The body must be JSON, with Content-Type: application/json."),
   "rate-limited": new Problem("rate-limited", "The limit without an API key is 25 requests in 10 s. Try again in 7 s."),
   "not-indexed": notIndexed(
     "Chain 1 (Ethereum) is still being indexed: its index has reached block 19000000 of 21000000.",
@@ -86,7 +103,7 @@ const RATE_LIMIT = {
 
 const RETRY_AFTER = { "Retry-After": header("Seconds to wait before trying again.") };
 
-/** Describes the responses of an operation that answers from the index. */
+/** Describes the responses of an operation that answers from the index with headers for its block. */
 export const describeAnswers = (
   description: string,
   schema: z.ZodType,
@@ -95,9 +112,26 @@ export const describeAnswers = (
 ): RouteConfig["responses"] => ({
   200: {
     description,
-    headers: { ...FRESHNESS, ...headers, ...RATE_LIMIT },
+    headers: { ...FRESHNESS, ...ANSWERED_BLOCK, ...headers, ...RATE_LIMIT },
     content: { "application/json": { schema, example } },
   },
+  ...describeProblems(takesKey),
+});
+
+/** Describes the responses of the operation that answers many checks. */
+export const describeBulkAnswers = (
+  description: string,
+  schema: z.ZodType,
+  example: unknown,
+): RouteConfig["responses"] => ({
+  200: { description, headers: RATE_LIMIT, content: { "application/json": { schema, example } } },
+  ...describeProblems(true),
+  408: problem("The body did not arrive in time.", ["request-timeout"], RATE_LIMIT),
+  413: problem("The body is too large.", ["body-too-large"], RATE_LIMIT),
+  415: problem("The body is not JSON.", ["unsupported-body"], RATE_LIMIT),
+});
+
+const describeProblems = (takesKey: boolean): RouteConfig["responses"] => ({
   400: problem("A parameter is bad. `errors` names every bad one.", ["bad-parameter"], RATE_LIMIT),
   ...(takesKey && { 401: problem("The API key is misspelt, unknown or revoked.", ["unknown-key"], RATE_LIMIT) }),
   429: problem("Too many requests without an API key.", ["rate-limited"], { ...RATE_LIMIT, ...RETRY_AFTER }),

@@ -6,6 +6,8 @@ export const POOLS = {
   /** Checks share statements: a few connections serve any number of requests. */
   checks: { max: 8, timeoutMs: 1_000 },
   lists: { max: 4, timeoutMs: 1_000 },
+  /** Bodies with many checks: few at a time, so that they leave most of Postgres to single checks. */
+  bulk: { max: 2, timeoutMs: 1_000 },
   /** Long lists. Each holds a connection while it is read. */
   cursors: { max: 4, timeoutMs: 20_000 },
   /** Digests and insights, which no request waits for. */
@@ -48,6 +50,7 @@ export const createPools = (url: string, log: Logger): Record<PoolName, pg.Pool>
   return {
     checks: createPool("checks"),
     lists: createPool("lists"),
+    bulk: createPool("bulk"),
     cursors: createPool("cursors"),
     background: createPool("background"),
   };

@@ -13,7 +13,9 @@ const ADMIN_SHUTDOWN = "57P01";
 const STATEMENT_TIMEOUT = "57014";
 const UNDEFINED_TABLE = "42P01";
 const UNDEFINED_SCHEMA = "3F000";
-export const UNDEFINED_COLUMN = "42703";
+const UNDEFINED_COLUMN = "42703";
+/** Columns of the log that an older index lacks. */
+const NEW_COLUMNS = /\b(was_active|made_block|made_log_index)\b/;
 export const INSUFFICIENT_PRIVILEGE = "42501";
 
 const RETRYABLE = [DEADLOCK, RECOVERY_CONFLICT, PLAN_CHANGED, ADMIN_SHUTDOWN];
@@ -45,6 +47,9 @@ export const explainSqlState = (error: unknown): Problem | null => {
     return overloaded("The answer took too long to find. Try again in a moment; for a long list, use limit.");
   }
   if (code === UNDEFINED_TABLE || code === UNDEFINED_SCHEMA) return notIndexed("This chain is not indexed yet.");
+  if (code === UNDEFINED_COLUMN && error instanceof Error && NEW_COLUMNS.test(error.message)) {
+    return notIndexed("The served index is of an older version, which cannot answer this. A new one has to be built.");
+  }
   return null;
 };
 

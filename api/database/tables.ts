@@ -77,6 +77,8 @@ export const indexTables = (schema: string) => {
         registry: text().$type<RegistryVersion>().notNull(),
         active: boolean().notNull(),
         wasActive: boolean().notNull(),
+        madeBlock: bigint({ mode: "bigint" }).notNull(),
+        madeLogIndex: integer().notNull(),
         event: text().notNull(),
       }),
     ),

@@ -1,6 +1,7 @@
 import { eq, type SQL, sql } from "drizzle-orm";
 import type { Address, Hex } from "viem";
-import { type Check, checkRule } from "../../registry/check-rule.ts";
+import { type Check, checkRule, fromActive, fromLog } from "../../registry/check-rule.ts";
+import { FULL_RIGHTS, NO_CONTRACT, NO_TOKEN } from "../../registry/delegation.ts";
 import type { RegistryVersion } from "../../registry/networks.ts";
 import { type BatchLoad, BatchQueue } from "../database/batch-queue.ts";
 import { aliasColumns } from "../database/columns.ts";
@@ -18,7 +19,18 @@ export type CheckQuestion = {
   /** In digits. */
   tokenId: string;
   rights: Hex;
+  /** A past block, in digits. Absent: the newest one. */
+  block?: string | undefined;
 };
+
+/** Parameters of a check. */
+export type CheckValues = Pick<CheckQuestion, "chainId" | "vault" | "delegate"> & Partial<CheckQuestion>;
+
+/** Creates a question from parameters: missing ones are zero. */
+export const toQuestion = (
+  { chainId, vault, delegate, contract = NO_CONTRACT, tokenId = `${NO_TOKEN}`, rights = FULL_RIGHTS }: CheckValues,
+  block: string | undefined,
+): CheckQuestion => ({ chainId, vault, delegate, contract, tokenId, rights, block });
 
 /** `value` is the response's text: true, false, or the digits of a balance. */
 type CheckAnswer = { value: string; freshness: Freshness | null };
@@ -26,38 +38,63 @@ type CheckAnswer = { value: string; freshness: Freshness | null };
 /** Checks of the same kind share a statement. */
 export type CheckKind = { schema: string; version: RegistryVersion; check: Check };
 
-const bind = (name: keyof CheckQuestion, type: string): SQL => sql`${sql.placeholder(name)}::${sql.raw(type)}`;
+/** The newest state, or the one after a past block. */
+export type Moment = "now" | "past";
 
-/** Source of a statement's questions: arrays of any length, or one row, which Postgres runs faster. */
-const QUESTIONS = {
-  many: sql`unnest(${bind("chainId", "bigint[]")}, ${bind("vault", "text[]")}, ${bind("delegate", "text[]")},
-    ${bind("contract", "text[]")}, ${bind("tokenId", "numeric[]")}, ${bind("rights", "text[]")}) with ordinality`,
-  one: sql`(values (${bind("chainId", "bigint")}, ${bind("vault", "text")}, ${bind("delegate", "text")},
-    ${bind("contract", "text")}, ${bind("tokenId", "numeric")}, ${bind("rights", "text")}, 1::bigint))`,
+/** Columns of a question: their names in SQL, and their types. */
+const COLUMNS = {
+  chainId: ["chain_id", "bigint"],
+  vault: ["vault", "text"],
+  delegate: ["delegate", "text"],
+  contract: ["contract", "text"],
+  tokenId: ["token_id", "numeric"],
+  rights: ["rights", "text"],
+  block: ["block", "bigint"],
+} as const satisfies Record<keyof CheckQuestion, [name: string, type: string]>;
+
+/**
+ * Source of a statement's questions, `q`: arrays of any length, or one row, which Postgres runs faster.
+ * @param prefix - of the names of its values
+ */
+export const selectQuestions = (size: "one" | "many", moment: Moment, prefix = ""): SQL => {
+  const columns = Object.entries(COLUMNS).filter(([name]) => name !== "block" || moment === "past");
+  const bind = (suffix: string) => {
+    const values = columns.map(
+      ([name, [, type]]) => sql`${sql.placeholder(`${prefix}${name}`)}::${sql.raw(`${type}${suffix}`)}`,
+    );
+    return sql.join(values, sql`, `);
+  };
+  const rows = size === "one" ? sql`(values (${bind("")}, 1::bigint))` : sql`unnest(${bind("[]")}) with ordinality`;
+  return sql`${rows} as q (${sql.raw(columns.map(([, [column]]) => column).join(", "))}, position)`;
 };
 
-const ALIAS = sql`as q (chain_id, vault, delegate, contract, token_id, rights, position)`;
+/** Builds the rule of a check. */
+export const buildRule = ({ schema, version, check }: CheckKind, moment: Moment): SQL => {
+  // While the index catches up, and in an older one without this column, the log has no index to read it by.
+  const canRead = `exists (select from "${schema}".indexed_block) and change.made_block >= 0`;
+  const from =
+    moment === "now"
+      ? fromActive(`"${schema}".delegation_${version}`, version)
+      : fromLog(`"${schema}".delegation_change`, version, canRead);
+  return sql.raw(checkRule(from, check));
+};
 
 /** Answers questions of one kind, in their order. */
-export const checkStatement = (
-  { db }: Database,
-  { schema, version, check }: CheckKind,
-  questions: keyof typeof QUESTIONS,
-) => {
+export const checkStatement = ({ db }: Database, kind: CheckKind, size: "one" | "many", moment: Moment = "now") => {
+  const { schema, version, check } = kind;
   const { indexedBlock } = indexTables(schema);
-  const rule = sql.raw(checkRule(`"${schema}".delegation_${version}`, version, check));
   // The tables in the order in which a reorg locks them.
   const query = db
     .select({
       ...aliasColumns({ position: sql`q.position`, value: sql`answer.value` }),
       ...selectFreshness(indexedBlock),
     })
-    .from(sql`${QUESTIONS[questions]} ${ALIAS}`)
-    .crossJoinLateral(sql`(select (${rule})::text as value) answer`)
+    .from(selectQuestions(size, moment))
+    .crossJoinLateral(sql`(select (${buildRule(kind, moment)})::text as value) answer`)
     .leftJoin(indexedBlock, eq(indexedBlock.chainId, sql`q.chain_id`))
     .orderBy(sql`q.position`);
   return compileStatement<FreshnessColumns & { position: string; value: string }>(
-    `${schema} ${version} ${check}, ${questions}`,
+    `${schema} ${version} ${check}, ${size}, ${moment}`,
     query,
   );
 };
@@ -73,18 +110,19 @@ export class DelegationChecks {
   }
 
   answer(kind: CheckKind, question: CheckQuestion): Promise<CheckAnswer> {
-    const name = `${kind.schema} ${kind.version} ${kind.check}`;
+    const moment = question.block === undefined ? "now" : "past";
+    const name = `${kind.schema} ${kind.version} ${kind.check} ${moment}`;
     let queue = this.#queues.get(name);
     if (!queue) {
-      queue = this.#createQueue(kind);
+      queue = this.#createQueue(kind, moment);
       this.#queues.set(name, queue);
     }
     return queue.answer(question);
   }
 
-  #createQueue(kind: CheckKind): BatchQueue<CheckQuestion, CheckAnswer> {
-    const one = checkStatement(this.#database, kind, "one");
-    const many = checkStatement(this.#database, kind, "many");
+  #createQueue(kind: CheckKind, moment: Moment): BatchQueue<CheckQuestion, CheckAnswer> {
+    const one = checkStatement(this.#database, kind, "one", moment);
+    const many = checkStatement(this.#database, kind, "many", moment);
     return new BatchQueue(async (questions) => {
       const [first] = questions;
       const rows =
@@ -100,11 +138,12 @@ export class DelegationChecks {
   }
 }
 
-const toColumns = (questions: readonly CheckQuestion[]) => ({
+export const toColumns = (questions: readonly CheckQuestion[]) => ({
   chainId: questions.map(({ chainId }) => chainId),
   vault: questions.map(({ vault }) => vault),
   delegate: questions.map(({ delegate }) => delegate),
   contract: questions.map(({ contract }) => contract),
   tokenId: questions.map(({ tokenId }) => tokenId),
   rights: questions.map(({ rights }) => rights),
+  block: questions.map(({ block }) => block),
 });

@@ -1,11 +1,13 @@
 import { createRoute, z } from "@hono/zod-openapi";
 import type { Check } from "../../registry/check-rule.ts";
-import { FULL_RIGHTS, MAX_UINT256, NO_CONTRACT, NO_TOKEN } from "../../registry/delegation.ts";
+import { MAX_UINT256 } from "../../registry/delegation.ts";
 import type { RegistryVersion } from "../../registry/networks.ts";
 import type { ApiApp, ApiContext } from "../context.ts";
 import { addOperation } from "../contract/add-operation.ts";
 import { defineParameters } from "../contract/define-parameters.ts";
 import {
+  type AskedBlock,
+  blocks,
   chainId,
   coldWallet,
   contract,
@@ -16,11 +18,12 @@ import {
   SAMPLES,
   tokenId,
   tokenIdWithExample,
+  validateBlocks,
 } from "../contract/parameters.ts";
 import { describeAnswers, OPTIONAL_KEY } from "../contract/responses.ts";
 import { answerHeaders, respond } from "../respond.ts";
 import type { Shards } from "../shards/shards.ts";
-import { type CheckQuestion, DelegationChecks } from "./check-delegation.ts";
+import { type CheckQuestion, type CheckValues, DelegationChecks, toQuestion } from "./check-delegation.ts";
 import type { Dependencies } from "./dependencies.ts";
 
 const ANSWER = "The answer, and nothing else.";
@@ -49,23 +52,20 @@ const v2TokenWallets = { delegate: hotWallet("to"), vault: coldWallet("from") };
 // In the examples, the guest has delegations of amounts: a delegate of the entire wallet would get 2^256-1 every time.
 const v2BalanceWallets = { delegate: hotWallet("to", SAMPLES.guest), vault: coldWallet("from") };
 
-/** Parameters of a check. Missing ones count as zero. */
-type CheckValues = Pick<CheckQuestion, "chainId" | "vault" | "delegate"> &
-  Partial<CheckQuestion> & { numbers?: "number" | "string" };
+type Values = CheckValues & AskedBlock & { numbers?: "number" | "string" };
 
-type AnswerCheck = (c: ApiContext, version: RegistryVersion, check: Check, values: CheckValues) => Promise<Response>;
+type AnswerCheck = (c: ApiContext, version: RegistryVersion, check: Check, values: Values) => Promise<Response>;
 
 /** Adds the eight checks. */
 export const addChecks = (app: ApiApp, { database, shards, batches }: Dependencies): void => {
   const checks = new DelegationChecks(database, batches.checks);
 
   const answer: AnswerCheck = async (c, version, check, values) => {
-    const { chainId, vault, delegate, numbers } = values;
-    const { contract = NO_CONTRACT, tokenId = `${NO_TOKEN}`, rights = FULL_RIGHTS } = values;
-    const question = { chainId, vault, delegate, contract, tokenId, rights };
+    const { chainId, numbers, minBlock } = values;
     const kind = { schema: shards.findSchema(version, chainId), version, check };
-    const { value, freshness } = await checks.answer(kind, question);
-    const headers = answerHeaders(shards.requireFresh(chainId, freshness));
+    const asked = { block: shards.findBlock(chainId, values), minBlock };
+    const { value, freshness } = await checks.answer(kind, toQuestion(values, asked.block));
+    const headers = answerHeaders(shards.requireFresh(chainId, freshness, asked), asked);
     return respond(c, 200, numbers === "string" ? `"${value}"` : value, headers);
   };
 
@@ -73,10 +73,15 @@ export const addChecks = (app: ApiApp, { database, shards, batches }: Dependenci
   addV2Checks(app, shards, answer);
 };
 
-const addV1Checks = (app: ApiApp, shards: Shards, answer: AnswerCheck): void => {
-  const v1Rules = { validate: shards.validateChain("v1") };
+const validate = (shards: Shards, version: RegistryVersion) => {
+  const validateChain = shards.validateChain(version);
+  return (values: AskedBlock & { chainId?: number }) => [...validateChain(values), ...validateBlocks(values)];
+};
 
-  const v1All = defineParameters({ ...v1Rules, query: { ...v1Wallets, chainId } });
+const addV1Checks = (app: ApiApp, shards: Shards, answer: AnswerCheck): void => {
+  const v1Rules = { validate: validate(shards, "v1") };
+
+  const v1All = defineParameters({ ...v1Rules, query: { ...v1Wallets, chainId, ...blocks } });
   addOperation(
     app,
     createRoute({
@@ -90,7 +95,7 @@ const addV1Checks = (app: ApiApp, shards: Shards, answer: AnswerCheck): void => 
     (c) => answer(c, "v1", "all", v1All.read(c)),
   );
 
-  const v1Contract = defineParameters({ ...v1Rules, query: { ...v1Wallets, contract, chainId } });
+  const v1Contract = defineParameters({ ...v1Rules, query: { ...v1Wallets, contract, chainId, ...blocks } });
   addOperation(
     app,
     createRoute({
@@ -104,7 +109,7 @@ const addV1Checks = (app: ApiApp, shards: Shards, answer: AnswerCheck): void => 
     (c) => answer(c, "v1", "contract", v1Contract.read(c)),
   );
 
-  const v1Token = defineParameters({ ...v1Rules, query: { ...v1Wallets, contract, tokenId, chainId } });
+  const v1Token = defineParameters({ ...v1Rules, query: { ...v1Wallets, contract, tokenId, chainId, ...blocks } });
   addOperation(
     app,
     createRoute({
@@ -120,10 +125,10 @@ const addV1Checks = (app: ApiApp, shards: Shards, answer: AnswerCheck): void => 
 };
 
 const addV2Checks = (app: ApiApp, shards: Shards, answer: AnswerCheck): void => {
-  const v2Rules = { validate: shards.validateChain("v2"), synonyms: { to: "delegate", from: "vault" } };
-  const v2TokenRules = { validate: shards.validateChain("v2"), synonyms: { delegate: "to", vault: "from" } };
+  const v2Rules = { validate: validate(shards, "v2"), synonyms: { to: "delegate", from: "vault" } };
+  const v2TokenRules = { validate: validate(shards, "v2"), synonyms: { delegate: "to", vault: "from" } };
 
-  const v2All = defineParameters({ ...v2Rules, query: { ...v2Wallets, rights, chainId } });
+  const v2All = defineParameters({ ...v2Rules, query: { ...v2Wallets, rights, chainId, ...blocks } });
   addOperation(
     app,
     createRoute({
@@ -137,7 +142,7 @@ const addV2Checks = (app: ApiApp, shards: Shards, answer: AnswerCheck): void => 
     (c) => answer(c, "v2", "all", renameWallets(v2All.read(c))),
   );
 
-  const v2Contract = defineParameters({ ...v2Rules, query: { ...v2Wallets, contract, rights, chainId } });
+  const v2Contract = defineParameters({ ...v2Rules, query: { ...v2Wallets, contract, rights, chainId, ...blocks } });
   addOperation(
     app,
     createRoute({
@@ -153,7 +158,7 @@ const addV2Checks = (app: ApiApp, shards: Shards, answer: AnswerCheck): void => 
 
   const v2Erc721 = defineParameters({
     ...v2TokenRules,
-    query: { ...v2TokenWallets, contract, tokenId, rights, chainId },
+    query: { ...v2TokenWallets, contract, tokenId, rights, chainId, ...blocks },
   });
   addOperation(
     app,
@@ -170,7 +175,7 @@ const addV2Checks = (app: ApiApp, shards: Shards, answer: AnswerCheck): void => 
 
   const v2Erc1155 = defineParameters({
     ...v2TokenRules,
-    query: { ...v2BalanceWallets, contract, tokenId: tokenIdWithExample("7"), rights, chainId, numbers },
+    query: { ...v2BalanceWallets, contract, tokenId: tokenIdWithExample("7"), rights, chainId, ...blocks, numbers },
   });
   addOperation(
     app,
@@ -186,7 +191,7 @@ const addV2Checks = (app: ApiApp, shards: Shards, answer: AnswerCheck): void => 
 
   const v2Erc20 = defineParameters({
     ...v2TokenRules,
-    query: { ...v2BalanceWallets, contract: contractWithExample(SAMPLES.coin), rights, chainId, numbers },
+    query: { ...v2BalanceWallets, contract: contractWithExample(SAMPLES.coin), rights, chainId, ...blocks, numbers },
   });
   addOperation(
     app,

@@ -5,15 +5,16 @@ import type { ListPosition } from "./list-rows.ts";
 /** The end of a page of a list, for keyset pagination. With another list it would silently skip delegations. */
 export type ListCursor = { list: string; position: ListPosition };
 
-type ListKey = { version: RegistryVersion; chainId: number; wallet: Address };
+type ListKey = { version: RegistryVersion; chainId: number; wallet: Address; block?: string | undefined };
 
-const formatKey = ({ version, chainId, wallet }: ListKey) => `${version}.${chainId}.${wallet}`;
+const formatKey = ({ version, chainId, wallet, block }: ListKey) =>
+  `${version}.${chainId}.${wallet}${block === undefined ? "" : `@${block}`}`;
 
 /** Writes a cursor as opaque text. */
 export const encodeListCursor = ({ direction, blockNumber, logIndex }: ListPosition, list: ListKey): string =>
   Buffer.from(`${formatKey(list)}.${direction}.${blockNumber}.${logIndex}`).toString("base64url");
 
-const PATTERN = /^(v[12]\.\d+\.0x[0-9a-f]{40})\.(incoming|outgoing)\.(\d{1,18})\.(\d{1,9})$/;
+const PATTERN = /^(v[12]\.\d+\.0x[0-9a-f]{40}(?:@\d+)?)\.(incoming|outgoing)\.(\d{1,18})\.(\d{1,9})$/;
 
 /** Reads a cursor of any list. */
 export const parseListCursor = (text: string): ListCursor | undefined => {

@@ -19,9 +19,14 @@ export type ListQuestion = {
   chainId: number;
   wallet: Address;
   hasDetails: boolean;
+  /** A past block, in digits. Absent: the newest one. */
+  block?: string | undefined;
 };
 
-type ListPage = { delegations: ListedDelegation[]; freshness: Freshness | null };
+type ShortList = { delegations: ListedDelegation[]; freshness: Freshness | null };
+
+/** `end` is the position of the page's end if the list goes on. */
+type ListPage = ShortList & { end: ListPosition | null };
 
 /** Maximum long lists that a caller reads at a time. */
 const MAX_OPEN = 1;
@@ -43,7 +48,7 @@ const LIST_TURNS = {
 export class DelegationLists {
   readonly #database: Database;
   readonly #load: BatchLoad;
-  readonly #queues = new Map<string, BatchQueue<ListQuestion, ListPage | null>>();
+  readonly #queues = new Map<string, BatchQueue<ListQuestion, ShortList | null>>();
   readonly #statements = new Map<string, Statement<ListRow>>();
   /** A long list holds a connection while it is read. */
   readonly #turns = new Turns({ places: POOLS.cursors.max, ...LIST_TURNS });
@@ -55,7 +60,7 @@ export class DelegationLists {
   }
 
   /** Reads a wallet's whole list. Returns null if the list is not short. */
-  readShort(question: ListQuestion): Promise<ListPage | null> {
+  readShort(question: ListQuestion): Promise<ShortList | null> {
     const name = nameList(question);
     let queue = this.#queues.get(name);
     if (!queue) {
@@ -69,25 +74,31 @@ export class DelegationLists {
   async #readShortLists(
     statement: Statement<ListRow>,
     questions: readonly ListQuestion[],
-  ): Promise<(ListPage | null)[]> {
+  ): Promise<(ShortList | null)[]> {
     const rows = await this.#database.read("lists", statement, {
       chainIds: questions.map(({ chainId }) => chainId),
       wallets: questions.map(({ wallet }) => wallet),
+      blocks: questions.map(({ block }) => block ?? null),
     });
-    const pages = questions.map((): ListPage => ({ freshness: null, delegations: [] }));
+    const lists = questions.map(() => ({ freshness: null as Freshness | null, rows: [] as ListRow[] }));
     for (const row of rows) {
-      const page = pages[Number(row.list) - 1];
-      if (!page) throw new Error(`A row belongs to list ${row.list} of ${questions.length}.`);
-      page.freshness ??= readFreshness(row);
-      if (row.direction !== null) page.delegations.push(readDelegation(row));
+      const list = lists[Number(row.list) - 1];
+      if (!list) throw new Error(`A row belongs to list ${row.list} of ${questions.length}.`);
+      list.freshness ??= readFreshness(row);
+      if (row.direction !== null) list.rows.push(row);
     }
-    return pages.map((page) => (page.delegations.length > MAX_SHORT_LIST ? null : page));
+    return lists.map(({ freshness, rows }) => {
+      const { delegations, end } = takePage(rows, MAX_SHORT_LIST);
+      return end === null ? { freshness, delegations } : null;
+    });
   }
 
-  async readPage(question: ListQuestion, limit: number, after?: ListPosition): Promise<ListPage> {
-    const values = listValues(question, limit, after);
+  /** Reads up to `size` delegations of a list after a position. At a past block there may be fewer, and yet a next page. */
+  async readPage(question: ListQuestion, size: number, after?: ListPosition): Promise<ListPage> {
+    // One more tells if there is a next page.
+    const values = listValues(question, size + 1, after);
     const [block, ...rows] = await this.#database.read("lists", this.#findStatement(question), values);
-    return { freshness: readFreshness(block), delegations: rows.map(readDelegation) };
+    return { freshness: readFreshness(block), ...takePage(rows, size) };
   }
 
   /** Opens a wallet's whole list, to read it in chunks, when it is the caller's turn. All chunks are of one moment. */
@@ -129,6 +140,20 @@ export class DelegationLists {
     return statement;
   }
 }
+
+/** Takes a page from its rows, and the position of its end if the list goes on. */
+const takePage = (rows: readonly ListRow[], size: number): Omit<ListPage, "freshness"> => {
+  const delegations: ListedDelegation[] = [];
+  for (const row of rows) {
+    const delegation = readDelegation(row);
+    if (row.isListed !== false) {
+      if (delegations.length === size) return { delegations, end: delegations.at(-1) ?? null };
+      delegations.push(delegation);
+    }
+    if (row.isLastRead) return { delegations, end: delegation };
+  }
+  return { delegations, end: null };
+};
 
 /** A list that is read through an SQL cursor. */
 export class OpenList {

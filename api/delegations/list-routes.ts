@@ -4,8 +4,21 @@ import type { RegistryVersion } from "../../registry/networks.ts";
 import type { ApiApp, ApiContext } from "../context.ts";
 import { addOperation } from "../contract/add-operation.ts";
 import { defineParameters } from "../contract/define-parameters.ts";
-import { chainId, cursor, details, limit, MAX_LIMIT, numbers, SAMPLES, wallet } from "../contract/parameters.ts";
+import {
+  type AskedBlock,
+  blocks,
+  chainId,
+  cursor,
+  details,
+  limit,
+  MAX_LIMIT,
+  numbers,
+  SAMPLES,
+  validateBlocks,
+  wallet,
+} from "../contract/parameters.ts";
 import { describeAnswers, LINK, OPTIONAL_KEY } from "../contract/responses.ts";
+import type { Freshness } from "../database/freshness.ts";
 import type { ParameterError } from "../problem.ts";
 import { answerHeaders, respond } from "../respond.ts";
 import { type Rendering, renderDelegations } from "./delegation-json.ts";
@@ -85,8 +98,12 @@ export const addLists = (app: ApiApp, { database, shards, batches, log }: Depend
   const defineListParameters = (version: RegistryVersion) =>
     defineParameters({
       params: { wallet },
-      query: { chainId, details, limit, cursor, numbers },
-      validate: (values) => [...shards.validateChain(version)(values), ...validateCursor(version, values)],
+      query: { chainId, ...blocks, details, limit, cursor, numbers },
+      validate: (values) => [
+        ...shards.validateChain(version)(values),
+        ...validateBlocks(values),
+        ...validateCursor(version, values),
+      ],
     });
 
   const v1 = defineListParameters("v1");
@@ -128,15 +145,15 @@ type ListValues = {
   limit?: number;
   cursor?: ListCursor;
   numbers: "number" | "string";
-};
+} & AskedBlock;
 
 const validateCursor = (version: RegistryVersion, values: Partial<ListValues>): ParameterError[] => {
-  const { cursor, limit, wallet, chainId } = values;
+  const { cursor, limit, wallet, chainId, block } = values;
   if (cursor === undefined) return [];
   // A key without a value is an absent parameter. An invalid one has no key, and is reported already.
   if (limit === undefined && "limit" in values) return [{ parameter: "cursor", message: "needs limit" }];
-  if (wallet === undefined || chainId === undefined) return [];
-  return isCursorOfList(cursor, { version, chainId, wallet })
+  if (wallet === undefined || chainId === undefined || !("block" in values)) return [];
+  return isCursorOfList(cursor, { version, chainId, wallet, block })
     ? []
     : [{ parameter: "cursor", message: "is not from this list: start again without it" }];
 };
@@ -144,50 +161,46 @@ const validateCursor = (version: RegistryVersion, values: Partial<ListValues>): 
 const answerList = async (
   c: ApiContext,
   context: ListContext,
-  { version, wallet, chainId, details, limit, cursor, numbers }: ListValues & { version: RegistryVersion },
+  values: ListValues & { version: RegistryVersion },
 ): Promise<Response> => {
+  const { version, wallet, chainId, details, limit, cursor, numbers, minBlock } = values;
   const { shards, lists } = context;
   const schema = shards.findSchema(version, chainId);
-  const question = { schema, version, chainId, wallet, hasDetails: details };
+  const asked = { block: shards.findBlock(chainId, values), minBlock };
+  const question = { schema, version, chainId, wallet, hasDetails: details, block: asked.block };
   const rendering = { version, chainId, wallet, numbers };
+  const describeAnswer = (freshness: Freshness | null) =>
+    answerHeaders(shards.requireFresh(chainId, freshness, asked), asked);
 
   // Nearly all lists are short.
   const short = limit === undefined ? await lists.readShort(question) : null;
   if (short) {
-    const headers = answerHeaders(shards.requireFresh(chainId, short.freshness));
-    return respond(c, 200, `[${renderDelegations(short.delegations, rendering)}]`, headers);
+    return respond(c, 200, `[${renderDelegations(short.delegations, rendering)}]`, describeAnswer(short.freshness));
   }
 
-  // One row more than the page tells if there is a next page.
-  const size = limit ?? MAX_LIMIT;
-  const page = await lists.readPage(question, size + 1, cursor?.position);
-  const freshness = shards.requireFresh(chainId, page.freshness);
-  const isWhole = page.delegations.length <= size;
-
-  if (!isWhole && limit === undefined) {
+  const { freshness, delegations, end } = await lists.readPage(question, limit ?? MAX_LIMIT, cursor?.position);
+  const headers = describeAnswer(freshness);
+  if (end && limit === undefined) {
     // A HEAD request has no body to stream.
-    if (c.req.method === "HEAD") return respond(c, 200, null, answerHeaders(freshness));
-    return answerLongList(c, context, question, rendering);
+    if (c.req.method === "HEAD") return respond(c, 200, null, headers);
+    return answerLongList(c, context, question, { rendering, describeAnswer });
   }
-  const shown = page.delegations.slice(0, size);
-  const last = shown.at(-1);
-  const headers: Record<string, string> = answerHeaders(freshness);
-  if (last && !isWhole) headers.Link = `<${nextPagePath(c.req.url, encodeListCursor(last, question))}>; rel="next"`;
-  return respond(c, 200, `[${renderDelegations(shown, rendering)}]`, headers);
+  if (end) headers.Link = `<${nextPagePath(c.req.url, encodeListCursor(end, question), asked.block)}>; rel="next"`;
+  return respond(c, 200, `[${renderDelegations(delegations, rendering)}]`, headers);
 };
 
 /** Streams a list that is too long to read at once. Its own statement returns its block. */
 const answerLongList = async (
   c: ApiContext,
-  { shards, log, lists }: ListContext,
+  { log, lists }: ListContext,
   question: ListQuestion,
-  rendering: Rendering,
+  answer: { rendering: Rendering; describeAnswer: (freshness: Freshness | null) => Record<string, string> },
 ): Promise<Response> => {
   // Long lists have turns of their own.
   c.get("endTurn")();
   const list = await lists.open(question, c.get("caller"));
   try {
-    const headers = answerHeaders(shards.requireFresh(question.chainId, list.freshness));
+    const headers = answer.describeAnswer(list.freshness);
     const { socket } = c.env.incoming;
     // If the client has left by now, no event would ever close the list.
     if (socket.destroyed) {
@@ -199,16 +212,20 @@ const answerLongList = async (
       // Close the connection: a truncated list is invalid JSON, so no client takes it for the whole.
       socket.destroy();
     };
-    return respond(c, 200, streamList(list, rendering, socket, abort), headers);
+    return respond(c, 200, streamList(list, answer.rendering, socket, abort), headers);
   } catch (error) {
     await list.close();
     throw error;
   }
 };
 
-/** Returns the request's path with another cursor. No host: behind a proxy it may be another one. */
-const nextPagePath = (requestUrl: string, cursor: string): string => {
+/**
+ * Returns the request's path with another cursor. No host: behind a proxy it may be another one.
+ * @param block - the past block of all pages: "finalized" becomes another one
+ */
+const nextPagePath = (requestUrl: string, cursor: string, block: string | undefined): string => {
   const { pathname, searchParams } = new URL(requestUrl);
   searchParams.set("cursor", cursor);
+  if (block !== undefined) searchParams.set("block", block);
   return `${pathname}?${searchParams}`;
 };

@@ -33,6 +33,10 @@ export type ListRow = FreshnessColumns & {
   amount?: string;
   blockTimestamp?: string;
   transactionHash?: string;
+  /** At a past block: false for a row that only tells how far the log was read. */
+  isListed?: boolean;
+  /** At a past block: true if the log was not read beyond this row. */
+  isLastRead?: boolean;
 };
 
 export const readDelegation = (row: ListRow): ListedDelegation => {

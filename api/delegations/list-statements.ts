@@ -1,75 +1,31 @@
-import { and, eq, ne, type Placeholder, type SQL, sql } from "drizzle-orm";
+import { eq, sql } from "drizzle-orm";
 import { unionAll } from "drizzle-orm/pg-core";
 import type { Address } from "viem";
-import type { RegistryVersion } from "../../registry/networks.ts";
 import { aliasColumns, nullColumns, pickColumns } from "../database/columns.ts";
 import type { Database } from "../database/database.ts";
-import { hasIndexedBlock, selectFreshness } from "../database/freshness.ts";
+import { selectFreshness } from "../database/freshness.ts";
 import { compileStatement, type Statement } from "../database/statement.ts";
-import { delegationTable, indexTables } from "../database/tables.ts";
+import { indexTables } from "../database/tables.ts";
+import { type ListKind, selectDirection } from "./list-directions.ts";
 import { INCOMING, type ListPosition, type ListRow, OUTGOING } from "./list-rows.ts";
 
-/** Lists of the same kind share a statement. */
-type ListKind = { schema: string; version: RegistryVersion; hasDetails: boolean };
-
-export const nameList = ({ schema, version, hasDetails }: ListKind) =>
-  `${schema} ${version} list${hasDetails ? " with details" : ""}`;
+export const nameList = ({ schema, version, hasDetails, block }: ListKind) =>
+  `${schema} ${version} list${hasDetails ? " with details" : ""}${block === undefined ? "" : " at a block"}`;
 
 const ORDER = sql`"direction" nulls first, "blockNumber", "logIndex"`;
 
 const value = sql.placeholder;
 
-/** A wallet's rows after a position, up to a limit. */
-type Range = { chainId: SQL; wallet: SQL; after?: SQL; limit: number | Placeholder };
-
-/** Selects one direction of a wallet's delegations, oldest first. */
-const selectDirection = (
-  database: Database,
-  { schema, version, hasDetails }: ListKind,
-  direction: typeof INCOMING | typeof OUTGOING,
-  { chainId, wallet, after, limit }: Range,
-) => {
-  const { delegationV2 } = indexTables(schema);
-  const table = delegationTable(schema, version);
-  const [own, other] = direction === INCOMING ? [table.delegate, table.vault] : [table.vault, table.delegate];
-  const v2Details = version === "v2" && { rights: delegationV2.rights, amount: delegationV2.amount };
-  const details = { ...v2Details, blockTimestamp: table.blockTimestamp, transactionHash: table.transactionHash };
-  return database.db
-    .select(
-      aliasColumns({
-        direction: sql.raw(String(direction)),
-        blockNumber: table.blockNumber,
-        logIndex: table.logIndex,
-        type: table.type,
-        other,
-        contract: table.contract,
-        tokenId: table.tokenId,
-        ...(hasDetails && details),
-      }),
-    )
-    .from(table)
-    .where(
-      and(
-        eq(table.chainId, chainId),
-        eq(own, wallet),
-        // The indexes for lists serve only statements with this condition: see ponder.schema.ts.
-        sql`${table.blockNumber} >= 0`,
-        // A delegation to itself is listed once, as incoming.
-        direction === OUTGOING ? ne(table.vault, table.delegate) : undefined,
-        after && sql`(${table.blockNumber}, ${table.logIndex}) > (${after})`,
-        // Postgres evaluates this once in a statement, not for each wallet.
-        hasIndexedBlock(database, schema),
-      ),
-    )
-    .orderBy(table.blockNumber, table.logIndex)
-    .limit(limit);
-};
-
 /** Selects a wallet's delegations after a position. The first row has the block. */
 export const listStatement = (database: Database, kind: ListKind): Statement<ListRow> => {
   const { db } = database;
   const { indexedBlock } = indexTables(kind.schema);
-  const range = { chainId: sql`${value("chainId")}`, wallet: sql`${value("wallet")}`, limit: value("limit") };
+  const range = {
+    chainId: sql`${value("chainId")}`,
+    wallet: sql`${value("wallet")}`,
+    block: sql`${value("block")}`,
+    limit: value("limit"),
+  };
   const incoming = selectDirection(database, kind, INCOMING, {
     ...range,
     after: sql`${value("incomingBlock")}::bigint, ${value("incomingLog")}::int`,
@@ -96,9 +52,12 @@ export const listStatement = (database: Database, kind: ListKind): Statement<Lis
 const START = { block: "-1", log: "-1" };
 const END = { block: "9223372036854775807", log: "0" };
 
+/** Changes that a page at a past block reads in each direction: it may have fewer delegations than asked for. */
+const countChanges = (limit: number) => Math.max(500, 4 * limit);
+
 /** Values of listStatement(). @param limit - null: the whole list */
 export const listValues = (
-  { chainId, wallet }: { chainId: number; wallet: Address },
+  { chainId, wallet, block }: { chainId: number; wallet: Address; block?: string | undefined },
   limit: number | null,
   after?: ListPosition,
 ) => {
@@ -111,18 +70,23 @@ export const listValues = (
     incomingLog: incoming.log,
     outgoingBlock: outgoing.block,
     outgoingLog: outgoing.log,
-    limit,
-    rows: limit === null ? null : limit + 1,
+    block,
+    limit: limit !== null && block !== undefined ? countChanges(limit) : limit,
+    // Besides the delegations: the row with the block, and at a past block the last one that was read in each direction.
+    rows: limit === null ? null : limit + 3,
   };
 };
 
 /** Maximum delegations of a list that is read together with others. */
 export const MAX_SHORT_LIST = 20;
 
-/** Selects the lists of several wallets, in their order. A list with one row more than the maximum is incomplete. */
+/**
+ * Selects the lists of several wallets, in their order. A list with one row more than the maximum is incomplete, and at a
+ * past block one with a row that was the last to be read.
+ */
 export const shortListsStatement = (database: Database, kind: ListKind): Statement<ListRow> => {
   const { indexedBlock } = indexTables(kind.schema);
-  const range = { chainId: sql`q.chain_id`, wallet: sql`q.wallet`, limit: MAX_SHORT_LIST + 1 };
+  const range = { chainId: sql`q.chain_id`, wallet: sql`q.wallet`, block: sql`q.block`, limit: MAX_SHORT_LIST + 1 };
   const list = unionAll(
     selectDirection(database, kind, INCOMING, range),
     selectDirection(database, kind, OUTGOING, range),
@@ -135,7 +99,8 @@ export const shortListsStatement = (database: Database, kind: ListKind): Stateme
       ...pickColumns(list, Object.keys(list._.selectedFields)),
     })
     .from(
-      sql`unnest(${value("chainIds")}::bigint[], ${value("wallets")}::text[]) with ordinality as q (chain_id, wallet, position)`,
+      sql`unnest(${value("chainIds")}::bigint[], ${value("wallets")}::text[], ${value("blocks")}::bigint[])
+        with ordinality as q (chain_id, wallet, block, position)`,
     )
     .leftJoinLateral(list, sql`true`)
     .leftJoin(indexedBlock, eq(indexedBlock.chainId, sql`q.chain_id`))

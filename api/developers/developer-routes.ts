@@ -2,6 +2,7 @@ import { randomBytes } from "node:crypto";
 import { z } from "@hono/zod-openapi";
 import { networkName } from "../../registry/networks.ts";
 import type { ApiApp, ApiContext, ApiMiddleware } from "../context.ts";
+import { createJsonReader } from "../contract/read-json.ts";
 import type { Database } from "../database/database.ts";
 import { overloaded } from "../database/problems.ts";
 import { generateStoredKey, prefixOf } from "../keys/api-key.ts";
@@ -14,7 +15,6 @@ import { respond, respondJson } from "../respond.ts";
 import { formatOwner, parseOwner } from "./account.ts";
 import { createCookie, readCookie, removeCookie } from "./cookies.ts";
 import { insertOwnedKey, listOwnedKeys, type OwnedKey, revokeOwnedKey } from "./owned-keys.ts";
-import { readJson } from "./read-json.ts";
 import { deleteSession, findSession, insertSession, type StoredSession } from "./sessions.ts";
 import { formatSignInMessage, parseSignInMessage, SIGN_IN_MS, type Site } from "./sign-in-message.ts";
 import { signInRefused } from "./sign-in-refused.ts";
@@ -51,6 +51,9 @@ const SignedMessage = z.object({
 });
 
 const NewKey = z.object({ name: keyName });
+
+/** Up to several times the largest signature of a contract wallet. */
+const readJson = createJsonReader(32_768);
 
 /** Adds the routes of the developer page: sign-in, and the keys of the signed-in wallet. */
 export const addPortal = (app: ApiApp, portal: Portal, admitRequest: ApiMiddleware): void => {

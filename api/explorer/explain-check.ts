@@ -1,5 +1,5 @@
 import { sql } from "drizzle-orm";
-import { type Check, checkRule, selectGrants } from "../../registry/check-rule.ts";
+import { type Check, checkRule, fromActive, selectGrants } from "../../registry/check-rule.ts";
 import { FULL_RIGHTS } from "../../registry/delegation.ts";
 import type { RegistryVersion } from "../../registry/networks.ts";
 import type { Database } from "../database/database.ts";
@@ -24,14 +24,14 @@ const RELATIONS = {
 const value = sql.placeholder;
 
 const explainStatement = (database: Database, schema: string, version: RegistryVersion, check: Check) => {
-  const relation = RELATIONS[version](schema);
+  const from = fromActive(RELATIONS[version](schema), version);
   const query = selectWithBlock(database, schema, {
     question: sql`
       (values (${value("chainId")}::bigint, ${value("vault")}::text, ${value("delegate")}::text,
         ${value("contract")}::text, ${value("tokenId")}::numeric, ${value("rights")}::text))
       as q (chain_id, vault, delegate, contract, token_id, rights)
-      cross join lateral (select (${sql.raw(checkRule(relation, version, check))})::text as value) answer`,
-    found: sql.raw(selectGrants(relation, version, check)),
+      cross join lateral (select (${sql.raw(checkRule(from, check))})::text as value) answer`,
+    found: sql.raw(selectGrants(from, check)),
     columns: { ...FOUND, gives: sql`found.gives`, answer: sql`answer.value` },
     order: sql`found.breadth, found.block_number, found.log_index`,
   });

@@ -4,10 +4,8 @@ import type { Address } from "viem";
 import { aliasColumns } from "../database/columns.ts";
 import type { Database } from "../database/database.ts";
 import { type FreshnessColumns, hasIndexedBlock } from "../database/freshness.ts";
-import { sqlState, UNDEFINED_COLUMN } from "../database/postgres-errors.ts";
 import { compileStatement, memoizeByDatabase } from "../database/statement.ts";
 import { indexTables } from "../database/tables.ts";
-import { notIndexed } from "../problem.ts";
 import {
   type ExplorerPosition,
   type ExplorerResult,
@@ -75,9 +73,5 @@ export const readHistory = async (
   after: ExplorerPosition,
 ): Promise<ExplorerResult<ExplorerChangeRow>> => {
   const values = { chainId, wallet, ...after, limit };
-  const rows = await database.read("lists", findHistoryStatement(database, schema), values).catch((error) => {
-    if (sqlState(error) !== UNDEFINED_COLUMN) throw error;
-    throw notIndexed("The served index is of an older version without history; the operator has to build a new one.");
-  });
-  return readResult(rows);
+  return readResult(await database.read("lists", findHistoryStatement(database, schema), values));
 };

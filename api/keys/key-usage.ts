@@ -24,7 +24,7 @@ export class KeyUsage {
     this.#database = database;
   }
 
-  count(keyId: string): void {
+  count(keyId: string, requests = 1): void {
     const now = Date.now();
     const day = Math.floor(now / DAY_MS);
     let counts = this.#counts.get(day);
@@ -34,10 +34,10 @@ export class KeyUsage {
     }
     const count = counts.get(keyId);
     if (count) {
-      count.requests++;
+      count.requests += requests;
       count.lastUsedAt = now;
     } else {
-      counts.set(keyId, { requests: 1, lastUsedAt: now });
+      counts.set(keyId, { requests, lastUsedAt: now });
     }
   }
 

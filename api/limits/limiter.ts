@@ -6,7 +6,8 @@ const RELEASE_MS = 1_000;
 
 export type Limiter = {
   limit: Limit;
-  take: (client: string) => Decision | Promise<Decision>;
+  /** Admits or rejects requests: see SlidingWindow. */
+  take: (client: string, count?: number, retried?: number) => Decision | Promise<Decision>;
   /** Counts the clients that this process remembers. */
   countClients: () => number;
   /** True while all processes share one limit; null without a store. */
@@ -26,7 +27,7 @@ export const startLimiter = async (
   const timer = setInterval(() => local.release(), RELEASE_MS).unref();
   return {
     limit,
-    take: (client) => (shared ?? local).take(client),
+    take: (client, count, retried) => (shared ?? local).take(client, count, retried),
     countClients: () => local.size,
     isShared: () => shared?.isShared ?? null,
     close: () => {

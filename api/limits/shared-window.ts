@@ -15,7 +15,7 @@ const RECONNECT_MS = 500;
 const TAKE = defineScript({
   NUMBER_OF_KEYS: 1,
   SCRIPT: `
-    local limit, window = tonumber(ARGV[1]), tonumber(ARGV[2])
+    local limit, window, count = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
     local time = redis.call('TIME')
     local now = time[1] * 1000000 + time[2]
     local stamp = string.format('%.0f', now)
@@ -36,17 +36,20 @@ const TAKE = defineScript({
     end
 
     local admissions = redis.call('LLEN', KEYS[1])
-    local admitted = admissions < limit
+    local admitted = admissions + count <= limit
+    -- Requests for which admissions have to leave the window.
+    local wanted = tonumber(ARGV[4])
     if admitted then
-      admissions = redis.call('RPUSH', KEYS[1], stamp)
+      for _ = 1, count do admissions = redis.call('RPUSH', KEYS[1], stamp) end
       redis.call('PEXPIRE', KEYS[1], math.ceil(window / 1000))
+      wanted = 1
     end
-    local next = redis.call('LINDEX', KEYS[1], math.max(0, admissions - limit))
+    local next = redis.call('LINDEX', KEYS[1], math.max(0, admissions + wanted - limit - 1))
     return {admitted and 1 or 0, math.max(0, limit - admissions), next + window - now}
   `,
-  parseCommand(parser, client: string, { requests, windowMs }: Limit) {
+  parseCommand(parser, client: string, { requests, windowMs }: Limit, count: number, retried: number) {
     parser.pushKey(client);
-    parser.push(String(requests), String(windowMs * 1000));
+    parser.push(String(requests), String(windowMs * 1000), String(count), String(retried));
   },
   transformReply: ([admitted, remaining, resetMicroseconds]: [number, number, number]): Decision => ({
     isAdmitted: admitted === 1,
@@ -107,15 +110,15 @@ export class SharedWindow {
     return this.#store !== null;
   }
 
-  async take(client: string): Promise<Decision> {
+  async take(client: string, count = 1, retried = count): Promise<Decision> {
     const isRecentlyBack = this.#hasBeenLost && performance.now() < this.#connectedAt + this.#limit.windowMs;
     if (isRecentlyBack) {
-      const local = this.#local.take(client);
-      return local.isAdmitted ? ((await this.#takeShared(client)) ?? local) : local;
+      const local = this.#local.take(client, count, retried);
+      return local.isAdmitted ? ((await this.#takeShared(client, count, retried)) ?? local) : local;
     }
-    const shared = await this.#takeShared(client);
-    if (shared?.isAdmitted) this.#local.record(client);
-    return shared ?? this.#local.take(client);
+    const shared = await this.#takeShared(client, count, retried);
+    if (shared?.isAdmitted) this.#local.record(client, count);
+    return shared ?? this.#local.take(client, count, retried);
   }
 
   close(): void {
@@ -124,11 +127,11 @@ export class SharedWindow {
     this.#store = null;
   }
 
-  async #takeShared(client: string): Promise<Decision | null> {
+  async #takeShared(client: string, count: number, retried: number): Promise<Decision | null> {
     const store = this.#store;
     if (store === null) return null;
     try {
-      return await withDeadline(TIMEOUT_MS, store.take(client, this.#limit), timedOut);
+      return await withDeadline(TIMEOUT_MS, store.take(client, this.#limit, count, retried), timedOut);
     } catch (error) {
       // Another program has overwritten one client's list. The store still works for all other clients.
       if (!(error instanceof Error && error.message.startsWith("WRONGTYPE"))) this.#lose(store, error);
@@ -164,7 +167,7 @@ export class SharedWindow {
     try {
       await withDeadline(TIMEOUT_MS, connecting, timedOut);
       // A full server or a replica would answer a PING too.
-      await withDeadline(TIMEOUT_MS, store.take("probe", { requests: 1, windowMs: 1 }), timedOut);
+      await withDeadline(TIMEOUT_MS, store.take("probe", { requests: 1, windowMs: 1 }, 1, 1), timedOut);
       if (this.#isClosed) throw new Error("The window is closed.");
       this.#store = store;
       this.#connectedAt = performance.now();

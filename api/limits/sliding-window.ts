@@ -6,7 +6,7 @@ export type Decision = {
   isAdmitted: boolean;
   /** Requests that would still be admitted now. */
   remaining: number;
-  /** Time until the client's next admission leaves the window and makes room for another. */
+  /** Time until an admission leaves the window and makes room for another, or until rejected requests can be admitted. */
   resetMs: number;
 };
 
@@ -48,20 +48,24 @@ export class SlidingWindow {
     this.#now = now;
   }
 
-  /** Admits or rejects a client's request. Rejected requests do not count. */
-  take(name: string): Decision {
+  /**
+   * Admits or rejects requests of a client, all or none. Rejected requests do not count.
+   * @param count - at most the limit
+   * @param retried - number of requests that will be sent again if these are rejected
+   */
+  take(name: string, count = 1, retried = count): Decision {
     const now = this.#now();
-    const known = this.#find(name, now);
-    if (known && known.admissions >= this.#limit.requests) return this.#decide(false, known, now);
-    if (!this.#hasRoom(known)) throw new WindowFullError();
-    return this.#decide(true, this.#admit(known, name, now), now);
+    const known = this.#find(name, now, count);
+    if (known && known.admissions + count > this.#limit.requests) return this.#decide(known, now, retried);
+    if (!this.#hasRoom(known, count)) throw new WindowFullError();
+    return this.#decide(this.#admit(known, name, now, count), now);
   }
 
-  /** Records a request that the shared window admitted, if there is room. */
-  record(name: string): void {
+  /** Records requests that the shared window admitted, if there is room. */
+  record(name: string, count = 1): void {
     const now = this.#now();
-    const known = this.#find(name, now);
-    if (this.#hasRoom(known)) this.#admit(known, name, now);
+    const known = this.#find(name, now, count);
+    if (this.#hasRoom(known, count)) this.#admit(known, name, now, count);
   }
 
   /** Frees the memory of expired admissions. Called periodically, as requests alone free too little. */
@@ -75,21 +79,23 @@ export class SlidingWindow {
     return this.#clients.size;
   }
 
-  #decide(isAdmitted: boolean, client: Client, now: number): Decision {
+  /** @param retried - if requests were rejected: the number that will be sent again */
+  #decide(client: Client, now: number, retried = 0): Decision {
     const { requests, windowMs } = this.#limit;
-    // record() may exceed the limit. Then all admissions above it have to leave the window first.
+    // All admissions above the limit have to leave the window first. record() may exceed it too.
     let next = client.first;
-    for (let excess = client.admissions - requests; excess > 0; excess--) next = this.#ring.nextOf(next);
+    const wanted = Math.max(1, retried);
+    for (let excess = client.admissions + wanted - requests; excess > 1; excess--) next = this.#ring.nextOf(next);
     return {
-      isAdmitted,
+      isAdmitted: retried === 0,
       remaining: Math.max(0, requests - client.admissions),
       resetMs: windowMs - (now - this.#ring.timeOf(next)),
     };
   }
 
   /** Finds a client that has admissions in the window. */
-  #find(name: string, now: number): Client | undefined {
-    this.#releaseOldest(now, RELEASED_PER_REQUEST);
+  #find(name: string, now: number, count: number): Client | undefined {
+    this.#releaseOldest(now, RELEASED_PER_REQUEST * count);
     const client = this.#clients.get(name);
     while (client && client.admissions > 0 && this.#hasExpired(client.first, now)) this.#releaseFirst(client);
     return client && client.admissions > 0 ? client : undefined;
@@ -116,20 +122,20 @@ export class SlidingWindow {
     }
   }
 
-  #hasRoom(known: Client | undefined): boolean {
-    return this.#ring.length < MAX_ADMISSIONS && (known !== undefined || this.#clients.size < MAX_CLIENTS);
+  #hasRoom(known: Client | undefined, count: number): boolean {
+    return this.#ring.length + count <= MAX_ADMISSIONS && (known !== undefined || this.#clients.size < MAX_CLIENTS);
   }
 
-  #admit(known: Client | undefined, name: string, now: number): Client {
+  #admit(known: Client | undefined, name: string, now: number, count: number): Client {
     const client = known ?? { name, admissions: 0, first: 0, last: 0 };
-    const id = this.#ring.push(client, now);
-    if (known) this.#ring.link(client.last, id);
-    else {
-      client.first = id;
-      this.#clients.set(name, client);
+    if (!known) this.#clients.set(name, client);
+    for (let index = 0; index < count; index++) {
+      const id = this.#ring.push(client, now);
+      if (client.admissions === 0) client.first = id;
+      else this.#ring.link(client.last, id);
+      client.last = id;
+      client.admissions++;
     }
-    client.last = id;
-    client.admissions++;
     return client;
   }
 }

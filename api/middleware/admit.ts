@@ -20,6 +20,9 @@ export type Admission = {
   metrics: Metrics;
 };
 
+/** Paths on which an API key counts. */
+const TAKES_KEY = /^\/registry\/(v2\/|checks)/;
+
 /** Refusals of one client in one turn of the event loop. A flood of them would leave others little time. */
 const MAX_REFUSALS = 2;
 
@@ -52,12 +55,26 @@ export const admit = ({ keys, usage, limiter, trustedProxies, metrics }: Admissi
   };
 
   const take = (client: string) => takeOrThrow(limiter, client);
+  const rateLimitOf = ({ remaining, resetMs }: Decision) => ({
+    "RateLimit-Policy": policy,
+    RateLimit: `"default";r=${remaining};t=${Math.ceil(resetMs / 1000)}`,
+  });
+  const charge = async (c: ApiContext, client: string, count: number) => {
+    // The request itself has been counted, and a retry counts again.
+    if (count + 1 > limit.requests) throw tooManyAtOnce(limit);
+    if (count === 0) return;
+    const decision = await takeOrThrow(limiter, client, count, count + 1);
+    c.set("rateLimit", rateLimitOf(decision));
+    if (decision.isAdmitted) return;
+    metrics.requests.refused++;
+    throw tooManyRequests(limit, Math.ceil(decision.resetMs / 1000));
+  };
   const lookup = new BoundedLookup({ keys, take });
   const refusals = createRefusalTurns();
 
   return async (c, next) => {
     // v1 has no keys, and ignores the header.
-    const text = c.req.path.startsWith("/registry/v2/") ? c.req.header("X-API-KEY") : undefined;
+    const text = TAKES_KEY.test(c.req.path) ? c.req.header("X-API-KEY") : undefined;
     const { socket } = c.env.incoming;
     const client = findClient(c);
     const cached = text ? keys.findCached(text, socket) : undefined;
@@ -67,21 +84,22 @@ export const admit = ({ keys, usage, limiter, trustedProxies, metrics }: Admissi
       metrics.requests.keyed++;
       const name = `key ${key.id}`;
       c.set("caller", { name, client, owner: key.owner ?? name });
+      c.set("charge", async (count) => usage.count(key.id, count));
       return next();
     }
-    const { isAdmitted, remaining, resetMs } = decision ?? (await take(client));
-    const seconds = Math.ceil(resetMs / 1000);
-    c.set("rateLimit", { "RateLimit-Policy": policy, RateLimit: `"default";r=${remaining};t=${seconds}` });
-    if (!isAdmitted) {
+    const taken = decision ?? (await take(client));
+    c.set("rateLimit", rateLimitOf(taken));
+    if (!taken.isAdmitted) {
       metrics.requests.refused++;
       await waitToRefuse(refusals, client);
-      const { status, body, headers } = rejectionFor(seconds);
+      const { status, body, headers } = rejectionFor(Math.ceil(taken.resetMs / 1000));
       return respond(c, status, body, headers);
     }
     metrics.requests.admitted++;
     // An unknown key counts like a request without one.
     if (key) throw new Problem("unknown-key", key.reason);
     c.set("caller", { name: client, client, owner: null });
+    c.set("charge", (count) => charge(c, client, count));
     return next();
   };
 };
@@ -123,14 +141,19 @@ const createClientFinder = (trustedProxies: TrustedProxies | null) => {
   };
 };
 
-const takeOrThrow = async (limiter: Limiter, client: string): Promise<Decision> => {
+const takeOrThrow = async (limiter: Limiter, ...requests: Parameters<Limiter["take"]>): Promise<Decision> => {
   try {
-    return await limiter.take(client);
+    return await limiter.take(...requests);
   } catch (error) {
     if (!(error instanceof WindowFullError)) throw error;
     throw overloaded("Too many clients for the rate limit to count. Try again in a moment, or with an API key.");
   }
 };
+
+const tooManyAtOnce = ({ requests, windowMs }: Limit) =>
+  new Problem("rate-limited", `Without an API key, a body may have at most ${requests} checks: each is one request.`, {
+    headers: { "Retry-After": String(windowMs / 1000) },
+  });
 
 const tooManyRequests = ({ requests, windowMs }: Limit, seconds: number) =>
   new Problem(

@@ -13,7 +13,7 @@ export const PROBLEM_EXPLANATIONS: Record<ProblemName, { meaning: string; next: 
   },
   "unknown-key": {
     meaning:
-      "The `X-API-KEY` header of a v2 request has a key that is misspelt, unknown or revoked, or whose owner is blocked. `detail` says which.",
+      "The `X-API-KEY` header has a key that is misspelt, unknown or revoked, or whose owner is blocked. `detail` says which.",
     next: "Correct the key, or leave out the header: every operation works without a key, up to the rate limit.",
   },
   "not-signed-in": {
@@ -39,7 +39,7 @@ export const PROBLEM_EXPLANATIONS: Record<ProblemName, { meaning: string; next: 
   },
   "method-not-allowed": {
     meaning: "The service is read-only. The `Allow` header names the supported methods.",
-    next: "Send a GET, with all parameters in the URL.",
+    next: "Send a GET, with all parameters in the URL; to /registry/checks, a POST.",
   },
   "request-timeout": {
     meaning: "The connection was open, but the request did not arrive in time.",
@@ -50,20 +50,20 @@ export const PROBLEM_EXPLANATIONS: Record<ProblemName, { meaning: string; next: 
     next: "Revoke an unused key, or ask the operator of the service.",
   },
   "body-too-large": {
-    meaning: "The request to the developer page has a body that is larger than any it needs.",
-    next: "Send a smaller body.",
+    meaning: "The body is larger than the service accepts. `detail` has the limit.",
+    next: "Send a smaller body: fewer checks at a time.",
   },
   "url-too-long": {
     meaning: "The URL is several times longer than any operation needs.",
     next: "Leave out parameters that the operation does not have.",
   },
   "unsupported-body": {
-    meaning: "The developer page accepts JSON only.",
+    meaning: "A body must be JSON.",
     next: "Send JSON, with `Content-Type: application/json`.",
   },
   "rate-limited": {
     meaning:
-      "This address sent more requests within a few seconds than the limit without an API key allows. `RateLimit-Policy` gives the limit. On the developer page: too many sign-ins from this address, or too many new keys of a wallet; `detail` says which.",
+      "This address sent more requests within a few seconds than the limit without an API key allows. `RateLimit-Policy` gives the limit. Each check in a body is one request. On the developer page: too many sign-ins from this address, or too many new keys of a wallet; `detail` says which.",
     next: "Wait for the seconds in `Retry-After`: the next request is then admitted. For more, use v2 with an API key.",
   },
   "headers-too-large": {
@@ -76,7 +76,7 @@ export const PROBLEM_EXPLANATIONS: Record<ProblemName, { meaning: string; next: 
   },
   "not-indexed": {
     meaning:
-      "The index of this network is not complete yet, so any answer could be wrong. This is neither `false` nor `[]`.",
+      "The index of this network is not complete yet, or has not reached the block that you ask for: any answer could be wrong. This is neither `false` nor `[]`.",
     next: "Try again after the seconds in `Retry-After`. `/status` shows the progress of each network.",
   },
   "stale-index": {

@@ -40,12 +40,15 @@ ${renderProblems()}
 </div>`.text;
 };
 
-type DescribedOperation = Operation & { id: string; path: string };
+type DescribedOperation = Operation & { id: string; path: string; method: "get" | "post" };
 type Group = { name: string; about: string; operations: DescribedOperation[] };
 
 const groupOperations = ({ tags = [], paths = {} }: ServiceDescription): Group[] => {
-  const operations = Object.entries(paths).flatMap(([path, { get }]) =>
-    get ? [{ ...get, path, id: get.operationId ?? path }] : [],
+  const operations = Object.entries(paths).flatMap(([path, methods]) =>
+    (["get", "post"] as const).flatMap((method): DescribedOperation[] => {
+      const operation = methods[method];
+      return operation ? [{ ...operation, path, method, id: operation.operationId ?? path }] : [];
+    }),
   );
   return tags.map(({ name, description = "" }) => ({
     name,
@@ -72,7 +75,8 @@ ${listExplainedProblems().map(
 </nav>`;
 
 const renderOperation = (operation: DescribedOperation, schemas: Schemas): Html => {
-  const { id, path, summary, description = "" } = operation;
+  const { id, path, method, summary, description = "" } = operation;
+  const body = findBody(operation);
   const parameters = (operation.parameters ?? []).filter((parameter) => "name" in parameter);
   const responses = Object.entries<Response>(operation.responses ?? {});
   const headers = new Set(responses.flatMap(([, { headers = {} }]) => Object.keys(headers)));
@@ -80,11 +84,12 @@ const renderOperation = (operation: DescribedOperation, schemas: Schemas): Html 
   return html`<article class="operation" id="${id}" aria-labelledby="${id}-title">
 <header>
 <h3 id="${id}-title"><a href="#${id}">${summary ?? path}</a></h3>
-<p class="endpoint"><span class="method">GET</span> <code id="${id}-path">${renderPath(path)}</code></p>
+<p class="endpoint"><span class="method">${method.toUpperCase()}</span> <code id="${id}-path">${renderPath(path)}</code></p>
 </header>
 <div class="about">
 ${renderParagraphs(description)}
 ${parameters.length > 0 && renderParameters(id, parameters)}
+${body && html`<h4>Body</h4>${renderFields(listFields(body.schema ?? {}, schemas))}`}
 <h4>Responses</h4>
 <dl class="responses">
 ${responses.map(([status, response]) => renderResponse(status, response, schemas))}</dl>
@@ -96,6 +101,16 @@ ${responses.map(([status, response]) => renderExample(status, response, schemas)
 </article>
 `;
 };
+
+/** Finds the JSON body of an operation's request. */
+const findBody = ({ requestBody }: Operation): { schema?: Schema; example?: unknown } | undefined =>
+  requestBody && "content" in requestBody ? requestBody.content["application/json"] : undefined;
+
+const renderFields = (fields: ReturnType<typeof listFields>): Html =>
+  renderTable(
+    ["Field", "Type", "Description"],
+    fields.map(({ name, type, description }) => [html`<code>${name}</code>`, type, renderInline(description)]),
+  );
 
 const renderPath = (path: string) =>
   path.split(/(\{\w+\})/).map((part, index) => (index % 2 === 1 ? html`<var>${part}</var>` : part));
@@ -139,31 +154,20 @@ ${
     ),
   )
 }
-${
-  fields.length > 0 &&
-  renderDetails(
-    `Fields (${fields.length})`,
-    renderTable(
-      ["Field", "Type", "Description"],
-      fields.map(({ name, type, description }) => [html`<code>${name}</code>`, type, renderInline(description)]),
-    ),
-  )
-}
+${fields.length > 0 && renderDetails(`Fields (${fields.length})`, renderFields(fields))}
 </dd>
 `;
 };
 
 /** Renders a form that calls the operation, with its examples as values. Its script is web/reference/main.ts. */
-const renderTrial = (
-  { id, path, security }: DescribedOperation,
-  parameters: readonly Parameter[],
-  headers: readonly string[],
-) =>
-  html`<form class="trial" data-path="${path}" data-headers="${headers.join(" ")}" aria-labelledby="${id}-trial ${id}-path">
+const renderTrial = (operation: DescribedOperation, parameters: readonly Parameter[], headers: readonly string[]) => {
+  const { id, path, security } = operation;
+  const body = findBody(operation);
+  return html`<form class="trial" data-path="${path}" data-headers="${headers.join(" ")}" aria-labelledby="${id}-trial ${id}-path">
 <h4 id="${id}-trial">Try it</h4>
 ${
-  parameters.length > 0 &&
-  html`<div class="inputs">${parameters.map((parameter) => renderField(id, parameter))}${security && renderKeyField(id)}</div>`
+  (parameters.length > 0 || body) &&
+  html`<div class="inputs">${body && renderBodyField(id, body.example)}${parameters.map((parameter) => renderField(id, parameter))}${security && renderKeyField(id)}</div>`
 }
 <div class="request">
 <header>Request <button type="button" class="copy" aria-live="polite">Copy</button></header>
@@ -172,6 +176,13 @@ ${
 <button type="submit">Send request</button>
 <div class="result" aria-live="polite"></div>
 </form>`;
+};
+
+const renderBodyField = (operationId: string, example: unknown): Html => html`<div class="field">
+<label for="${operationId}-body">Body</label>
+<textarea id="${operationId}-body" data-in="body" rows="12" autocomplete="off" autocapitalize="off" spellcheck="false">${formatJson(example)}</textarea>
+</div>
+`;
 
 const renderField = (operationId: string, { name, in: place, required, schema = {} }: Parameter): Html => {
   const { type, example, default: initial, enum: values }: Schema = schema;

@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Logger } from "pino";
 import { networks, type RegistryVersion } from "../../registry/networks.ts";
+import type { AskedBlock } from "../contract/parameters.ts";
 import type { Database } from "../database/database.ts";
 import type { Freshness } from "../database/freshness.ts";
 import { INDEX_RETRY_SECONDS, notIndexed, type ParameterError, Problem } from "../problem.ts";
@@ -189,11 +190,31 @@ export class Shards {
     throw this.#findProblem(chainId, null) ?? notIndexed(this.#describeMissing());
   }
 
-  /** Throws a problem if an answer at this block could be wrong. */
-  requireFresh(chainId: number, freshness: Freshness | null): Freshness {
-    const problem = this.#findProblem(chainId, freshness);
+  /**
+   * Finds the number of the past block that a request asks for; undefined if it asks for the newest one. The newest final
+   * block is the one of the last refresh: it stays final.
+   */
+  findBlock(chainId: number, { block }: AskedBlock): string | undefined {
+    if (block !== "finalized") return block;
+    return this.requireFresh(chainId, this.#chains.get(chainId)?.freshness ?? null).finalizedBlock;
+  }
+
+  /**
+   * Throws a problem if an answer could be wrong.
+   * @param freshness - read in the same statement as the answer
+   * @param block - the past block of the answer. If it is final, the answer holds however old the index is.
+   * @param minBlock - a block that the index must have reached
+   */
+  requireFresh(chainId: number, freshness: Freshness | null, { block, minBlock }: AskedBlock = {}): Freshness {
+    const isFinal = freshness !== null && block !== undefined && BigInt(block) <= BigInt(freshness.finalizedBlock);
+    const problem = isFinal ? null : this.#findProblem(chainId, freshness);
     if (problem) throw problem;
     if (!freshness) throw notIndexed(this.#describeMissing());
+    const needed = block ?? minBlock;
+    if (needed !== undefined && BigInt(needed) > BigInt(freshness.indexedBlock)) {
+      const indexed = `${describeChain(chainId)} is indexed up to block ${freshness.indexedBlock}`;
+      throw notIndexed(`${indexed}, not yet up to block ${needed}.`);
+    }
     return freshness;
   }
 

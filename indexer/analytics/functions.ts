@@ -1,4 +1,4 @@
-import { CHECKS, type Check, checkRule, isBalanceCheck } from "../../registry/check-rule.ts";
+import { CHECKS, type Check, checkRule, fromActive, fromLog, isBalanceCheck } from "../../registry/check-rule.ts";
 import { FULL_RIGHTS, MAX_UINT256, NO_CONTRACT, NO_TOKEN } from "../../registry/delegation.ts";
 import type { RegistryVersion } from "../../registry/networks.ts";
 import { DIGEST_WORDS, sumDigests } from "../../registry/state-digest.ts";
@@ -78,11 +78,11 @@ end`,
     options: PURE,
     body: `
 begin
-  if token_id between 0 and ${MAX_UINT256} and token_id = trunc(token_id) then return token_id; end if;
+  if token_id between 0 and ${MAX_UINT256} and token_id = trunc(token_id) then return trunc(token_id); end if;
   ${raise("token_id must be a whole number from 0 to 2^256-1, not %s", "coalesce(token_id::text, 'null')", "invalid_parameter_value")};
 end`,
     comment:
-      "Checks a token id and returns it. token_id: a whole number from 0 to 2^256-1; anything else raises an exception.",
+      "Checks a token id and returns it, without decimals. token_id: a whole number from 0 to 2^256-1; anything else raises an exception.",
   },
 ];
 
@@ -168,10 +168,10 @@ const defineCheck = (version: RegistryVersion, check: Check): SqlFunction => {
   const argumentNames: readonly Argument[] =
     version === "v2" ? [...SCOPE_ARGUMENTS[check], "rights"] : SCOPE_ARGUMENTS[check];
   const value = (name: Argument) => (argumentNames.includes(name) ? ARGUMENTS[name].parse : ARGUMENTS[name].zero);
-  const answer = (relation: string) =>
-    `(select ${checkRule(relation, version, check)}
-  from (values (chain_id, asked_vault, asked_delegate, asked_contract, asked_token_id, asked_rights))
-    as q (chain_id, vault, delegate, contract, token_id, rights))`;
+  const answer = (from: Parameters<typeof checkRule>[0]) =>
+    `(select ${checkRule(from, check)}
+  from (values (chain_id, asked_vault, asked_delegate, asked_contract, asked_token_id, asked_rights, at_block))
+    as q (chain_id, vault, delegate, contract, token_id, rights, block))`;
   return {
     name: `analytics.check_${check}${version === "v1" ? "_v1" : ""}`,
     args: [
@@ -195,9 +195,9 @@ declare
 begin
   perform analytics.known_block(chain_id, '${version}', at_block);
   if at_block is null then
-    return ${answer(activeDelegations(version))};
+    return ${answer(fromActive(activeDelegations(version), version))};
   end if;
-  return ${answer(selectDelegationsAt(version, "at_block"))};
+  return ${answer(fromLog("indexer.delegation_change", version))};
 end`,
     comment: [
       `${MEANING[check]} It follows the ${version} registry's own rule, as the API does.`,

@@ -97,9 +97,8 @@ const restoreDelegations = async (
     `insert into ${table} (chain_id, ${state}, ${position})
      select $1, ${state}, made.* from ${selectActiveAt(log, `${before} and ${changed}`)} latest
      cross join lateral (
-       select ${position} from ${log} where ${before} and active and not was_active
-         and ${KEYS[registry].map((column) => `delegation_change.${column} = latest.${column}`).join(" and ")}
-       order by block_number desc, log_index desc limit 1
+       select ${position} from ${log} where chain_id = $1 and ordinal = 0
+         and block_number = latest.made_block and log_index = latest.made_log_index
      ) made`,
     [chainId, number],
   );

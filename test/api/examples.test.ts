@@ -27,9 +27,24 @@ describeWithPrograms(["curl"], "README.md", () => {
   });
 });
 
+test("/openapi.json has an example body that returns its example answers", async () => {
+  const { paths } = (await fetch(`http://${host()}/openapi.json`).then((response) => response.json())) as Description;
+  const { requestBody, responses } = paths["/registry/checks"]?.post ?? {};
+  const response = await fetch(`http://${host()}/registry/checks`, {
+    method: "POST",
+    headers: { "Content-Type": "application/json" },
+    body: JSON.stringify(requestBody?.content["application/json"]?.example),
+  });
+  const { answers, blocks } = (await response.json()) as { answers: unknown; blocks: object };
+  const example = responses?.[200]?.content?.["application/json"]?.example as { answers: unknown; blocks: object };
+  expect(answers).toEqual(example.answers);
+  expect(Object.keys(blocks)).toEqual(Object.keys(example.blocks));
+});
+
 test("/openapi.json has parameter examples that return its response examples", async () => {
   const { paths } = (await fetch(`http://${host()}/openapi.json`).then((response) => response.json())) as Description;
   for (const [path, { get }] of Object.entries(paths)) {
+    if (!get) continue;
     const { parameters = [], responses } = get;
     const ask = (isGiven: (parameter: (typeof parameters)[number]) => boolean) => {
       const query = new URLSearchParams();

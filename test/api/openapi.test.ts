@@ -17,7 +17,10 @@ beforeAll(async () => {
   await api.stop();
 });
 
-const operations = () => Object.entries(served.paths).filter(([path]) => path.startsWith("/registry/"));
+const operations = () =>
+  Object.entries(served.paths).flatMap(([path, { get, ...methods }]) =>
+    get && path.startsWith("/registry/") ? [{ path, get, methods }] : [],
+  );
 
 test("docs/openapi.json is what the service serves; `npm run openapi` writes it", () => {
   expect(JSON.parse(readFileSync(COMMITTED, "utf8"))).toEqual(served);
@@ -46,6 +49,7 @@ const CONTRACT = {
 
 // Parameters beyond the contract.
 const LIST_OPTIONS = ["details", "limit", "cursor", "numbers"];
+const BLOCKS = ["block", "minBlock"];
 const EXTRAS: Record<string, string[]> = {
   "/registry/v1/{wallet}": LIST_OPTIONS,
   "/registry/v2/{wallet}": LIST_OPTIONS,
@@ -53,8 +57,9 @@ const EXTRAS: Record<string, string[]> = {
   "/registry/v2/check/erc1155": ["numbers"],
 };
 
-test("the document has exactly the ten operations of the contract, with their parameters", () => {
-  const described = operations().map(([path, { get, ...methods }]) => {
+test("the document has exactly the ten operations of the contract, with their parameters, and many checks", () => {
+  expect(Object.keys(served.paths["/registry/checks"] ?? {})).toEqual(["post"]);
+  const described = operations().map(({ path, get, methods }) => {
     expect(methods, `${path} has other methods than GET`).toEqual({});
     const { parameters = [] } = get;
     const names = (isRequired: boolean) =>
@@ -66,13 +71,16 @@ test("the document has exactly the ten operations of the contract, with their pa
   });
   const expected = Object.entries(CONTRACT).map(([path, [required, optional]]) => [
     path,
-    { required: required.split(" ").sort(), optional: [...optional.split(" "), ...(EXTRAS[path] ?? [])].sort() },
+    {
+      required: required.split(" ").sort(),
+      optional: [...optional.split(" "), ...BLOCKS, ...(EXTRAS[path] ?? [])].sort(),
+    },
   ]);
   expect(Object.fromEntries(described)).toEqual(Object.fromEntries(expected));
 });
 
 test("every operation documents its freshness headers, and the Retry-After of a 503", () => {
-  for (const [path, { get }] of operations()) {
+  for (const { path, get } of operations()) {
     const { headers } = get.responses[200] ?? {};
     for (const name of ["X-Indexed-Block", "X-Indexed-Block-Timestamp", "X-Finalized-Block"]) {
       expect(headers?.[name], `${path}: ${name}`).toMatchObject({ required: true });
@@ -83,6 +91,8 @@ test("every operation documents its freshness headers, and the Retry-After of a 
 });
 
 test("every operation has its own id", () => {
-  const ids = Object.values(served.paths).map(({ get }) => get.operationId);
+  const ids = Object.values(served.paths).flatMap((methods) =>
+    Object.values(methods).map(({ operationId }) => operationId),
+  );
   expect(new Set(ids).size).toBe(ids.length);
 });

@@ -31,7 +31,10 @@ const loadedUrls = () =>
 const loaded = (name: RegExp) => loadedUrls().find((url) => name.test(url)) ?? "";
 
 const operations = () =>
-  Object.entries(document.paths ?? {}).flatMap(([path, { get }]) => (get ? [{ path, get }] : []));
+  Object.entries(document.paths ?? {}).flatMap(([path, { get, post }]) => {
+    const operation = get ?? post;
+    return operation ? [{ path, operation, method: get ? "GET" : "POST" }] : [];
+  });
 
 /** Finds the section of an operation. */
 const findSection = (id: string) => {
@@ -48,13 +51,15 @@ test("the page loads only its own assets", () => {
 
 test("every operation has a section with parameters, responses, an example and a filled-in form", () => {
   expect(operations().length).toBeGreaterThan(10);
-  for (const { path, get } of operations()) {
-    const section = findSection(get.operationId ?? "");
-    expect(page).toContain(`<a href="#${get.operationId}">${get.summary}</a></li>`);
+  for (const { path, operation, method } of operations()) {
+    const section = findSection(operation.operationId ?? "");
+    expect(page).toContain(`<a href="#${operation.operationId}">${operation.summary}</a></li>`);
+    expect(section).toContain(`<span class="method">${method}</span>`);
     expect(section).toContain(`data-path="${path}"`);
+    expect(section.includes(' data-in="body"')).toBe(method === "POST");
     expect(section).toContain("<figure");
-    for (const status of Object.keys(get.responses ?? {})) expect(section).toContain(`>${status}</span></dt>`);
-    for (const parameter of get.parameters ?? []) {
+    for (const status of Object.keys(operation.responses ?? {})) expect(section).toContain(`>${status}</span></dt>`);
+    for (const parameter of operation.parameters ?? []) {
       if (!("name" in parameter)) continue;
       const { name, in: place, schema = {} } = parameter;
       expect(section).toContain(`<code>${name}</code>`);

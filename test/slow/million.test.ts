@@ -4,6 +4,7 @@ import { fillPlaceholders } from "drizzle-orm";
 import pg from "pg";
 import { pino } from "pino";
 import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
+import { bulkStatement } from "../../api/bulk/bulk-checks.ts";
 import { Database } from "../../api/database/database.ts";
 import { PLANNER_OPTIONS } from "../../api/database/pools.ts";
 import type { Statement } from "../../api/database/statement.ts";
@@ -57,8 +58,48 @@ const STATEMENTS = (["v1", "v2"] as const).flatMap((version) => [
       })),
       {
         statement: shortListsStatement(writer, kind),
-        values: { chainIds: "array[1, 1]", wallets: "array['0xa', '0xb']" },
+        values: { chainIds: "array[1, 1]", wallets: "array['0xa', '0xb']", blocks: "null::bigint[]" },
       },
+    ];
+  }),
+]);
+
+/** Values for statements with many checks: one of each kind. */
+const BULK = Object.fromEntries(
+  (["v1", "v2"] as const).flatMap((version) =>
+    CHECKS[version].flatMap((check) =>
+      Object.entries(arrays({ ...QUESTION, block: "5" })).map(([name, value]) => [
+        `${version} ${check} ${name}`,
+        value,
+      ]),
+    ),
+  ),
+);
+
+/** Every statement that reads answers at a past block from the log. */
+const PAST_STATEMENTS = (["v1", "v2"] as const).flatMap((version) => [
+  ...CHECKS[version].flatMap((check) => {
+    const kind = { schema: "registry", version, check };
+    const values = { ...QUESTION, block: "5" };
+    return [
+      { statement: checkStatement(writer, kind, "many", "past"), values: arrays(values) },
+      { statement: checkStatement(writer, kind, "one", "past"), values },
+    ];
+  }),
+  ...[false, true].flatMap((hasDetails) => {
+    const kind = { schema: "registry", version, hasDetails, block: "5" };
+    const page: Record<string, string> = {
+      chainId: "1",
+      wallet: "'0xa'",
+      ...PLACE,
+      block: "5",
+      limit: "5000",
+      rows: "9",
+    };
+    const short: Record<string, string> = { chainIds: "array[1]", wallets: "array['0xa']", blocks: "array[5]" };
+    return [
+      { statement: listStatement(writer, kind), values: page },
+      { statement: shortListsStatement(writer, kind), values: short },
     ];
   }),
 ]);
@@ -101,6 +142,20 @@ test.for([
     for (const end of name.includes("list") ? ["vault", "delegate"] : []) {
       expect(plan, name).toMatch(new RegExp(`Scan using \\S*_${end}_block_number_log_index\\S* on delegation_v`));
     }
+  }
+  for (const { statement, values } of PAST_STATEMENTS) {
+    const plan = await explain(statement, values);
+    // A delegation's latest change is found by its own index, never among a wallet's or a chain's.
+    const indexes = [...plan.matchAll(/Scan(?: Backward)? using (\S+) on delegation_change/g)].map(([, name]) => name);
+    const allowed = statement.name.includes("list") ? /_(delegation|vault|delegate)_index$/ : /_delegation_index$/;
+    expect(indexes.length, statement.name).toBeGreaterThan(0);
+    for (const index of indexes) expect(index, plan).toMatch(allowed);
+  }
+  for (const moment of ["now", "past"] as const) {
+    const plan = await explain(bulkStatement(writer, "registry", moment), { ...BULK, chainIds: "array[1]" });
+    const index = moment === "now" ? /Scan using \S+ on delegation_v/ : /_delegation_index on delegation_change/;
+    expect(plan).toMatch(index);
+    expect(plan).not.toMatch(/Scan(?: Backward)? using \S*(log_index|change_(vault|delegate)_index)\S* on/);
   }
   const { sql: text, params } = chainsOfShards(writer).getQuery();
   await explain({ text, params }, { shards: "array['registry']" });
@@ -202,8 +257,8 @@ const createFamousDatabase = async () => {
   const insertChanges = (place: string, wallets: string, change: string) =>
     client.query(
       `insert into ${schema}.delegation_change (chain_id, block_number, log_index, ordinal, vault, delegate, registry, type,
-         contract, token_id, rights, active, was_active, amount, event, block_timestamp, transaction_hash)
-       select 1, ${place}, ${wallets}, 'v1', 'TOKEN', '${CONTRACT}', i, '0x${"0".repeat(64)}', ${change}, 1700000000, ${hash}
+         contract, token_id, rights, active, was_active, amount, event, made_block, made_log_index, block_timestamp, transaction_hash)
+       select 1, ${place}, ${wallets}, 'v1', 'TOKEN', '${CONTRACT}', i, '0x${"0".repeat(64)}', ${change}, 1000 + i, i % 100, 1700000000, ${hash}
        from generate_series(1, ${CHANGES}) i`,
     );
   await client.query("set session_replication_role = replica");

@@ -5,6 +5,8 @@ import { type Answers, formatList, formatQuestion, type Listed, listQuestions, t
 import type { World } from "./world.ts";
 
 const AT_ONCE = 64;
+/** Checks in one body. */
+const MAX_CHECKS = 1_000;
 const ATTEMPTS = 10;
 const RETRY_MS = 500;
 
@@ -13,12 +15,17 @@ export class BlockMismatchError extends Error {
   override name = "OtherBlockError";
 }
 
-/** Reads the API's answers at a block: all checks or a selection, and all lists. Every second request sends the key. */
+/**
+ * Reads the API's answers at a block: all checks or a selection, and all lists. Every second request sends the key.
+ * @param blockNumber - the newest indexed block
+ * @param past - a block to ask for
+ */
 export const readApiAnswers = async ({
   apiUrl,
   chainId,
   world,
   blockNumber,
+  past,
   key,
   questions: asked = listQuestions(world),
 }: {
@@ -26,17 +33,22 @@ export const readApiAnswers = async ({
   chainId: number;
   world: World;
   blockNumber: bigint;
+  past?: bigint | undefined;
   key?: string | undefined;
   questions?: readonly WorldQuestion[];
 }): Promise<Answers> => {
   let requests = 0;
-  const get = async (path: string): Promise<string> => {
+  const at = past === undefined ? "" : `&block=${past}`;
+  const get = async (path: string): Promise<{ body: string; next: string | undefined }> => {
     const headers: Record<string, string> = key && requests++ % 2 === 1 ? { "X-API-KEY": key } : {};
     for (let attempt = 1; ; attempt++) {
       const response = await fetch(`${apiUrl}/registry/${path}`, { headers });
       const body = await response.text();
       const block = response.headers.get("X-Indexed-Block");
-      if (response.status === 200 && block === String(blockNumber)) return body;
+      const isAnswered = response.headers.get("X-Answered-Block") === (past === undefined ? null : String(past));
+      if (response.status === 200 && block === String(blockNumber) && isAnswered) {
+        return { body, next: /<\/registry\/(.*)>; rel="next"/.exec(response.headers.get("Link") ?? "")?.[1] };
+      }
       // On a busy machine Postgres may take too long to accept a connection.
       const isUnavailable = response.status === 503 && body.includes("#problem-database-unavailable");
       if (!isUnavailable || attempt === ATTEMPTS) {
@@ -51,15 +63,71 @@ export const readApiAnswers = async ({
   while (questions.length > 0) {
     await Promise.all(
       questions.splice(0, AT_ONCE).map(async ([index, question]) => {
-        answers.set(formatQuestion(question), await get(buildCheckPath(question, chainId, index)));
+        const { body } = await get(`${buildCheckPath(question, chainId, index)}${at}`);
+        answers.set(formatQuestion(question), body);
       }),
     );
   }
 
   for (const { address } of world.wallets) {
     for (const version of ["v1", "v2"] as const) {
-      const body = await get(buildListPath(version, address, chainId));
+      const path = `${buildListPath(version, address, chainId)}${at}`;
+      const { body } = await get(path);
       for (const [name, list] of readLists(version, address, body)) answers.set(name, list);
+      if (past === undefined) continue;
+      // Its pages add up to it.
+      const pages: unknown[] = [];
+      for (let next: string | undefined = `${path}&limit=2`; next !== undefined; ) {
+        const page = await get(next);
+        pages.push(...(JSON.parse(page.body) as unknown[]));
+        next = page.next;
+      }
+      if (JSON.stringify(pages) !== body)
+        throw new Error(`The pages of ${path} are ${JSON.stringify(pages)}, not ${body}`);
+    }
+  }
+  return answers;
+};
+
+/** Reads the API's answers to checks in requests of up to 1,000, at the newest block or at a past one. */
+export const readBulkAnswers = async ({
+  apiUrl,
+  chainId,
+  newest,
+  past,
+  key,
+  questions,
+}: {
+  apiUrl: string;
+  chainId: number;
+  newest: bigint;
+  past: bigint | undefined;
+  key: string;
+  questions: readonly WorldQuestion[];
+}): Promise<Answers> => {
+  const answers: Answers = new Map();
+  for (let first = 0; first < questions.length; first += MAX_CHECKS) {
+    const asked = questions.slice(first, first + MAX_CHECKS);
+    const checks = asked.map((question, index) => ({
+      id: index,
+      registry: question.registry,
+      check: question.check,
+      ...Object.fromEntries(buildCheckQuery(question, chainId, index)),
+    }));
+    const response = await fetch(`${apiUrl}/registry/checks`, {
+      method: "POST",
+      headers: { "Content-Type": "application/json", "X-API-KEY": key },
+      body: JSON.stringify({ checks, ...(past !== undefined && { block: Number(past) }) }),
+    });
+    const text = await response.text();
+    if (response.status !== 200) throw new BlockMismatchError(`${response.status}: ${text}`);
+    const body = JSON.parse(text) as { answers: { id: number; result?: boolean | string }[]; blocks: object };
+    if (!text.includes(`"blocks":{"${chainId}":{"number":${past ?? newest},`))
+      throw new BlockMismatchError(JSON.stringify(body.blocks));
+    for (const [index, { id, result }] of body.answers.entries()) {
+      const question = asked[index];
+      if (id !== index || !question) throw new Error(`Answer ${index} has the id ${id}.`);
+      answers.set(formatQuestion(question), String(result));
     }
   }
   return answers;

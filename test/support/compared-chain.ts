@@ -41,9 +41,14 @@ export class ComparedChain extends RandomChain {
     expect(await this.compareIndex(databaseUrl, schema, { questions, blocksBack })).toEqual([]);
   }
 
-  async expectSameAnswersOverHttp(apiUrl: string, key?: string, block?: bigint): Promise<void> {
+  async expectSameAnswersOverHttp(
+    apiUrl: string,
+    key?: string,
+    { block, blocksBack = [] }: { block?: bigint; blocksBack?: readonly number[] } = {},
+  ): Promise<void> {
     const { questions } = this;
-    expect(await this.compareHttp(apiUrl, { questions, ...(key && { key }), ...(block && { block }) })).toEqual([]);
+    const options = { questions, blocksBack, ...(key && { key }), ...(block && { block }) };
+    expect(await this.compareHttp(apiUrl, options)).toEqual([]);
   }
 
   /** Compares the explorer's lists, explanations, and history up to the newest block and some before it. */

@@ -57,7 +57,7 @@ export const runDifferential = async (options: Options) => {
     for (const subject of subjects) {
       await waitUntilIndexed(database, subject.local);
       await subject.expectSameAnswers(databaseUrl, "registry", back);
-      await subject.expectSameAnswersOverHttp(api.url, key);
+      await subject.expectSameAnswersOverHttp(api.url, key, { blocksBack: [0, ...back] });
       await subject.expectSameInExplorer(api.url, back);
       await subject.expectSameAnswersInSql(databaseUrl, back);
       await subject.expectSameDigests(database, back);

@@ -3,23 +3,27 @@ export type Description = {
   openapi: string;
   paths: Record<
     string,
-    {
-      get: {
-        operationId: string;
-        parameters?: {
-          name: string;
-          in: "path" | "query";
-          required?: boolean;
-          schema: { example?: string | number };
-        }[];
-        responses: Record<
-          string,
-          {
-            headers?: Record<string, { required?: boolean }>;
-            content?: Record<string, { example?: unknown }>;
-          }
-        >;
-      };
-    }
+    Partial<
+      Record<
+        "get" | "post",
+        {
+          operationId: string;
+          requestBody?: { content: Record<string, { example?: unknown }> };
+          parameters?: {
+            name: string;
+            in: "path" | "query";
+            required?: boolean;
+            schema: { example?: string | number };
+          }[];
+          responses: Record<
+            string,
+            {
+              headers?: Record<string, { required?: boolean }>;
+              content?: Record<string, { example?: unknown }>;
+            }
+          >;
+        }
+      >
+    >
   >;
 };

@@ -11,7 +11,7 @@ import {
   readContractState,
   type WorldQuestion,
 } from "./answers.ts";
-import { BlockMismatchError, readApiAnswers } from "./api-answers.ts";
+import { BlockMismatchError, readApiAnswers, readBulkAnswers } from "./api-answers.ts";
 import { type Queries, readIndexSnapshot, rebuildState, type State } from "./index-state.ts";
 import type { Random } from "./random.ts";
 import { computeStateDigest, REGISTRIES, readDigest } from "./registry-digest.ts";
@@ -121,16 +121,32 @@ export class RandomChain {
     return found;
   }
 
-  /** Compares the API's answers over HTTP, at the newest block or at a given one. */
+  /** Compares the API's answers over HTTP, at the newest block or at a given one, and at some before it. */
   async compareHttp(
     apiUrl: string,
-    { key, block, questions = listQuestions(this.world) }: { key?: string; block?: bigint } & CompareOptions = {},
+    options: { key?: string; block?: bigint } & CompareOptions = {},
   ): Promise<string[]> {
     const { client, chainId } = this.local;
-    const at = block ?? (await client.getBlockNumber());
-    const answers = await readApiAnswers({ apiUrl, chainId, world: this.world, blockNumber: at, key, questions });
-    this.answersOverHttp += answers.size;
-    return findDifferences(answers, await this.askRegistries(at, questions), `API, chain ${chainId} at block ${at}`);
+    const { key, block, questions = listQuestions(this.world), blocksBack = [] } = options;
+    const newest = block ?? (await client.getBlockNumber());
+    const compare = async (past?: bigint) => {
+      const asked = { apiUrl, chainId, world: this.world, blockNumber: newest, past, key, questions };
+      const answers = await readApiAnswers(asked);
+      this.answersOverHttp += answers.size;
+      const expected = await this.askRegistries(past ?? newest, questions);
+      const found = findDifferences(answers, expected, `API, chain ${chainId} at block ${past ?? newest}`);
+      if (!key) return found;
+      const together = await readBulkAnswers({ apiUrl, chainId, newest, past, key, questions });
+      this.answersOverHttp += together.size;
+      const checks = new Map([...expected].filter(([question]) => together.has(question)));
+      return [
+        ...found,
+        ...findDifferences(together, checks, `Many checks, chain ${chainId} at block ${past ?? newest}`),
+      ];
+    };
+    const found = await compare();
+    for (const back of blocksBack) found.push(...(await compare(newest - BigInt(back))));
+    return found;
   }
 
   /** Compares answers in SQL: from active delegations at the newest block, and from the log at it and some before it. */

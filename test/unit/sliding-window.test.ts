@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { SlidingWindow } from "../../api/limits/sliding-window.ts";
+import { Random } from "../support/random.ts";
 
 const createWindow = () => {
   const clock = { now: 0 };
@@ -34,6 +35,45 @@ describe("take() with 25 requests in 10 s", () => {
     for (let asked = 0; asked < 25; asked++) window.take("client");
     for (clock.now = 1; clock.now < 10_000; clock.now++) expect(window.take("client").isAdmitted).toBe(false);
     expect(window.take("client").isAdmitted).toBe(true);
+  });
+});
+
+describe("take() with a number of requests", () => {
+  test("admits all of them or none, and returns the time until all can be admitted", () => {
+    const { clock, window } = createWindow();
+    expect(window.take("client", 20)).toEqual({ isAdmitted: true, remaining: 5, resetMs: 10_000 });
+    clock.now = 1_000;
+    expect(window.take("client", 4)).toEqual({ isAdmitted: true, remaining: 1, resetMs: 9_000 });
+    clock.now = 2_000;
+    expect(window.take("client", 2)).toEqual({ isAdmitted: false, remaining: 1, resetMs: 8_000 });
+    // The first 20 leave, and one of the 4.
+    expect(window.take("client", 22)).toEqual({ isAdmitted: false, remaining: 1, resetMs: 9_000 });
+    expect(window.take("client", 20, 22)).toEqual({ isAdmitted: false, remaining: 1, resetMs: 9_000 });
+    expect(window.take("client")).toMatchObject({ isAdmitted: true, remaining: 0 });
+    clock.now = 10_000;
+    expect(window.take("client", 20)).toMatchObject({ isAdmitted: true, remaining: 0 });
+  });
+
+  test("never admits more than 25 in any 10 s, whatever the numbers", () => {
+    const { clock, window } = createWindow();
+    const random = new Random(22);
+    const admitted: { at: number; count: number }[] = [];
+    for (let step = 0; step < 5_000; step++) {
+      clock.now += random.integer(0, 900);
+      const count = random.integer(1, 25);
+      const inWindow = () =>
+        admitted.filter(({ at }) => clock.now - at < 10_000).reduce((sum, { count }) => sum + count, 0);
+      const fits = inWindow() + count <= 25;
+      const { isAdmitted, remaining, resetMs } = window.take("client", count);
+      expect(isAdmitted).toBe(fits);
+      if (isAdmitted) admitted.push({ at: clock.now, count });
+      expect(remaining).toBe(25 - inWindow());
+      if (isAdmitted) continue;
+      const asked = clock.now;
+      clock.now = asked + resetMs;
+      expect(inWindow() + count).toBeLessThanOrEqual(25);
+      clock.now = asked;
+    }
   });
 });
 

@@ -42,10 +42,19 @@ const buildHeaders = (form: HTMLFormElement): Record<string, string> => {
   return key === "" ? {} : { [field?.dataset.header ?? ""]: key };
 };
 
+/** Finds the body of a form's request. Only some operations have one. */
+const findBody = (form: HTMLFormElement): string | null =>
+  form.querySelector<HTMLTextAreaElement>('[data-in="body"]')?.value ?? null;
+
+const JSON_TYPE = { "Content-Type": "application/json" };
+
 const showCurl = (form: HTMLFormElement): void => {
   // The key stays hidden from others who see the screen.
   const key = Object.keys(buildHeaders(form)).map((name) => ` -H "${name}: $API_KEY"`);
-  requireElement(form, ".curl").textContent = `curl${key.join("")} '${location.origin}${buildPath(form)}'`;
+  const body = findBody(form);
+  // A quote ends the quoted text in a shell.
+  const data = body === null ? "" : ` -H 'Content-Type: application/json' -d '${body.replaceAll("'", "'\\''")}'`;
+  requireElement(form, ".curl").textContent = `curl${key.join("")}${data} '${location.origin}${buildPath(form)}'`;
 };
 
 type ResponseText = { text: string; isComplete: boolean };
@@ -171,9 +180,12 @@ const sendRequest = async (form: HTMLFormElement): Promise<void> => {
   const startedAt = performance.now();
   let shown: HTMLElement[];
   try {
-    const response = await fetch(buildPath(form), { cache: "no-store", headers: buildHeaders(form), signal });
-    const body = await readText(response);
-    shown = renderResponse(form, response, body, performance.now() - startedAt);
+    const body = findBody(form);
+    const request = body === null ? {} : { method: "POST", body };
+    const headers = { ...(body !== null && JSON_TYPE), ...buildHeaders(form) };
+    const response = await fetch(buildPath(form), { cache: "no-store", ...request, headers, signal });
+    const text = await readText(response);
+    shown = renderResponse(form, response, text, performance.now() - startedAt);
   } catch {
     shown = renderFailure();
   }

@@ -57,7 +57,7 @@ const askMany = async (times: number, path: string, moments: readonly Moment[]) 
 const readBusy = async () => {
   const samples = parseMetrics(await api.metrics());
   const busy = findSamples(samples, "pool_connections", { state: "busy" });
-  expect(busy).toHaveLength(3);
+  expect(busy).toHaveLength(4);
   return [...busy, ...findSamples(samples, "pool_waiting"), ...findSamples(samples, "questions_waiting")].filter(
     ({ value }) => value > 0,
   );

@@ -118,8 +118,8 @@ const HEADERS = new Set(
     "access-control-allow-headers access-control-allow-methods access-control-allow-origin access-control-expose-headers " +
     "access-control-max-age age allow cache-control connection content-encoding content-length content-security-policy " +
     "content-type cross-origin-resource-policy date etag keep-alive link ratelimit ratelimit-policy referrer-policy " +
-    "retry-after set-cookie transfer-encoding vary x-content-type-options x-finalized-block x-indexed-block " +
-    "x-indexed-block-timestamp x-request-id"
+    "retry-after set-cookie transfer-encoding vary x-answered-block x-answered-block-final x-content-type-options " +
+    "x-finalized-block x-indexed-block x-indexed-block-timestamp x-request-id"
   ).split(" "),
 );
 const STACK_TRACE = /\n\s+at |node:internal|node_modules|\.[jt]s:\d+|Error: /;
@@ -160,7 +160,7 @@ const findUndueAnswer = (
   body: string,
 ): string | null => {
   if (method === "OPTIONS") return null;
-  if (hasBadKey && path.startsWith("/registry/v2/")) return "a bad key is accepted";
+  if (hasBadKey && /^\/registry\/(v2\/|checks)/.test(path)) return "a bad key is accepted";
   if (isSignedIn || !path.startsWith("/developers/api/")) return null;
   if (path.startsWith("/developers/api/keys")) return "an ended session is accepted";
   return method === "GET" && status === 200 && JSON.parse(body).session !== null

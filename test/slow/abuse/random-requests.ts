@@ -77,8 +77,12 @@ const METHODS = {
   any: ["OPTIONS", "HEAD", "GET", "POST", "DELETE", "PUT", "PATCH", "TRACE", "PROPFIND", "QUERY", "PURGE"],
 } as const;
 
-/** A body with which every operation of the developer page works, but for the signature. */
+/** A check of a bulk request. */
+const CHECK_FIELDS = { id: "a", registry: "v2", check: "erc721", to: HOT, from: VAULT, contract: NFT, tokenId: "1" };
+
+/** A body with which every operation with a body works, but for the signature. */
 const BODY: Record<string, unknown> = {
+  checks: [CHECK_FIELDS, { ...CHECK_FIELDS, chainId: 137 }],
   address: HOT,
   chainId: 1,
   message: "127.0.0.1 wants you to sign in with your Ethereum account:\n",
@@ -222,8 +226,33 @@ export const createRequests = (random: Random, surface: Surface): (() => FuzzReq
     if (how === 1) return PROTOTYPE_BODY;
     if (how === 2 && random.chance(0.3)) return random.pick(HUGE_BODIES);
     if (how > 6) return JSON.stringify(BODY);
-    const name = random.pick(["address", "chainId", "message", "signature", "name", "__proto__", "extra"]);
-    const json = JSON.stringify({ ...BODY, [name]: random.pick(WRONG_VALUES) });
+    const wrong = random.pick(WRONG_VALUES);
+    const field = random.pick([
+      "id",
+      "registry",
+      "check",
+      "to",
+      "delegate",
+      "contract",
+      "tokenId",
+      "rights",
+      "chainId",
+    ]);
+    const names = [
+      "address",
+      "chainId",
+      "message",
+      "signature",
+      "name",
+      "checks",
+      "block",
+      "__proto__",
+      "extra",
+    ] as const;
+    const edit = random.chance(0.3)
+      ? { checks: [CHECK_FIELDS, { ...CHECK_FIELDS, [field]: wrong }] }
+      : { [random.pick(names)]: wrong };
+    const json = JSON.stringify({ ...BODY, ...edit });
     return how === 3 ? json.slice(0, random.integer(0, json.length)) : json;
   };
 
@@ -275,9 +304,8 @@ export const createRequests = (random: Random, surface: Surface): (() => FuzzReq
 
   return () => {
     const route = random.pick(surface.routes);
-    const method = random.pick(
-      random.chance(0.1) ? METHODS.any : METHODS[route.startsWith("/developers/api") ? "own" : "public"],
-    );
+    const hasOwnMethods = route.startsWith("/developers/api") || route === "/registry/checks";
+    const method = random.pick(random.chance(0.1) ? METHODS.any : METHODS[hasOwnMethods ? "own" : "public"]);
     const session = random.pick(surface.sessions);
     const filled = fill(route, session.prefix);
     const path = `${random.chance(0.1) ? spoilPath(filled) : filled}${random.chance(0.9) ? query() : ""}`;

@@ -80,8 +80,8 @@ test("answers from a replica agree with the registries at their block, during re
   await subject.mineRandomBlocks(12);
   await waitUntilIndexed(primary, subject.local);
   const head = await subject.local.client.getBlockNumber();
-  await subject.expectSameAnswersOverHttp(api.url, key, stoodAt);
-  await subject.expectSameAnswersOverHttp(onPrimary.url, key, head);
+  await subject.expectSameAnswersOverHttp(api.url, key, { block: stoodAt });
+  await subject.expectSameAnswersOverHttp(onPrimary.url, key, { block: head });
   const chainOf = async (asked: Api) => {
     const { chains } = (await (await asked.get("/status")).json()) as { chains: { indexedBlock: number }[] };
     return chains[0];

@@ -28,7 +28,7 @@ const openWindow = async (url: string, limit: Limit = DEFAULT) => {
   const window = await SharedWindow.connect(url, limit, new SlidingWindow(limit), log);
   onTestFinished(() => window.close());
   return {
-    take: (client: string) => window.take(client),
+    take: (client: string, count?: number) => window.take(client, count),
     isShared: () => window.isShared,
     close: () => window.close(),
     printed,
@@ -122,6 +122,20 @@ describeWithRedis("SharedWindow", () => {
     }
     expect(waits).toBeGreaterThan(0);
     expectExactLimit(await watch.readDecisions(), limit);
+  });
+
+  test("take() admits a number of requests or none, like a window in memory", async () => {
+    const redis = await startRedis();
+    const [one, other] = await openFour(redis.url);
+    expect(await one.take("several", 20)).toMatchObject({ isAdmitted: true, remaining: 5 });
+    expect(await other.take("several", 6)).toMatchObject({ isAdmitted: false, remaining: 5 });
+    const { isAdmitted, remaining, resetMs } = await other.take("several", 4);
+    expect([isAdmitted, remaining]).toEqual([true, 1]);
+    // The second body needs some of the first one's places.
+    const refused = await one.take("several", 25);
+    expect(refused).toMatchObject({ isAdmitted: false, remaining: 1 });
+    expect(refused.resetMs).toBeGreaterThanOrEqual(resetMs - 100);
+    expect(refused.resetMs).toBeLessThanOrEqual(10_000);
   });
 
   test("take() sends one command, and a second one only if the server has lost the script", async () => {

@@ -1,0 +1,130 @@
+import { setImmediate as letOthersRun } from "node:timers/promises";
+import { badParameters } from "../contract/define-parameters.ts";
+import type { AskedBlock } from "../contract/parameters.ts";
+import type { Database } from "../database/database.ts";
+import { toQuestion } from "../delegations/check-delegation.ts";
+import { Problem } from "../problem.ts";
+import type { Shards } from "../shards/shards.ts";
+import { answerTogether, type BulkAnswers, type BulkQuestion } from "./bulk-checks.ts";
+import { createCheckReader, type ReadCheck } from "./read-check.ts";
+
+/** Checks that are read or written before other requests get their turn: some 100 µs. */
+const SLICE = 10;
+
+/** `true`, `false` or the digits of a balance, or the check's own problem. */
+export type Answer = string | Problem;
+
+/** The block of all answers of a chain. The index does not know when a past block was made. */
+type AnsweredBlock = { number: number; timestamp: number | null; final: boolean };
+
+/** A readable check: its place in the request, and its question. */
+type Asked = { place: number; question: BulkQuestion };
+
+type ReadableCheck = ReturnType<ReadCheck> & { place: number };
+
+/** Calls a function for each value, and lets other requests be answered in between. */
+export const inSlices = async <Value>(
+  values: readonly Value[],
+  use: (value: Value, index: number) => void,
+): Promise<void> => {
+  for (const [index, value] of values.entries()) {
+    if (index > 0 && index % SLICE === 0) await letOthersRun();
+    use(value, index);
+  }
+};
+
+/** Answers bulk requests. */
+export class BulkChecks {
+  readonly #database: Database;
+  readonly #shards: Shards;
+  readonly #readCheck: ReadCheck;
+
+  constructor(database: Database, shards: Shards) {
+    this.#database = database;
+    this.#shards = shards;
+    this.#readCheck = createCheckReader(shards);
+  }
+
+  /** Answers checks in their order. A check that is bad, or whose chain cannot be answered for, fails alone. */
+  async answer(checks: readonly unknown[], asked: AskedBlock) {
+    const answers: Answer[] = new Array(checks.length).fill("");
+    const readable: ReadableCheck[] = [];
+    await inSlices(checks, (check, place) => {
+      const read = orProblem(() => this.#readCheck(check));
+      if (read instanceof Problem) answers[place] = read;
+      else readable.push({ ...read, place });
+    });
+    requireOneChain(readable, asked);
+
+    const blocks = new Map<number, AnsweredBlock>();
+    const answerSchema = async ([schema, ofSchema]: [string, Asked[]]) => {
+      const found = await this.#askSchema(schema, ofSchema);
+      const chains = new Map<number, AnsweredBlock | Problem>();
+      for (const [index, { place, question }] of ofSchema.entries()) {
+        const { chainId, block } = question.question;
+        const chain = chains.get(chainId) ?? orProblem(() => this.#findBlock(found, chainId, { ...asked, block }));
+        chains.set(chainId, chain);
+        answers[place] = chain instanceof Problem ? chain : (found.values[index] ?? "");
+        if (!(chain instanceof Problem)) blocks.set(chainId, chain);
+      }
+    };
+    await Promise.all([...this.#groupBySchema(readable, asked, answers)].map(answerSchema));
+    return { answers, blocks };
+  }
+
+  /** Groups checks by schema. In one go: a refresh of the shards in between could give a chain two schemas or blocks. */
+  #groupBySchema(checks: readonly ReadableCheck[], asked: AskedBlock, answers: Answer[]): Map<string, Asked[]> {
+    const bySchema = new Map<string, Asked[]>();
+    for (const { place, values, ...kind } of checks) {
+      answers[place] = orProblem(() => {
+        const schema = this.#shards.findSchema(kind.version, values.chainId);
+        const block = this.#shards.findBlock(values.chainId, asked);
+        const ofSchema = bySchema.get(schema) ?? [];
+        ofSchema.push({ place, question: { ...kind, question: toQuestion(values, block) } });
+        bySchema.set(schema, ofSchema);
+        return "";
+      });
+    }
+    return bySchema;
+  }
+
+  /** Asks one schema. If it cannot be read, its checks fail; if the database is out of reach, the whole request does. */
+  async #askSchema(schema: string, asked: readonly Asked[]): Promise<BulkAnswers> {
+    const questions = asked.map(({ question }) => question);
+    try {
+      return await answerTogether(this.#database, schema, questions);
+    } catch (error) {
+      if (!(error instanceof Problem) || error.problem !== "not-indexed") throw error;
+      return { values: [], freshness: error };
+    }
+  }
+
+  #findBlock({ freshness: found }: BulkAnswers, chainId: number, asked: AskedBlock): AnsweredBlock {
+    if (found instanceof Problem) throw found;
+    const freshness = this.#shards.requireFresh(chainId, found.get(chainId) ?? null, asked);
+    const { indexedBlock, indexedBlockTimestamp, finalizedBlock } = freshness;
+    const number = Number(asked.block ?? indexedBlock);
+    return {
+      number,
+      timestamp: number === Number(indexedBlock) ? Number(indexedBlockTimestamp) : null,
+      final: number <= Number(finalizedBlock),
+    };
+  }
+}
+
+/** A block number is another time on each chain. */
+const requireOneChain = (checks: readonly ReadableCheck[], { block, minBlock }: AskedBlock): void => {
+  const chains = new Set(checks.map(({ values }) => values.chainId));
+  if (chains.size < 2 || block === "finalized" || (block ?? minBlock) === undefined) return;
+  const message = "must not be a number with checks on several networks: it is another time on each";
+  throw badParameters([{ parameter: block === undefined ? "minBlock" : "block", message }]);
+};
+
+const orProblem = <Value>(find: () => Value): Value | Problem => {
+  try {
+    return find();
+  } catch (error) {
+    if (error instanceof Problem) return error;
+    throw error;
+  }
+};

@@ -1,0 +1,171 @@
+import { createRoute, z } from "@hono/zod-openapi";
+import { CHECKS } from "../../registry/check-rule.ts";
+import type { ApiApp } from "../context.ts";
+import { addOperation } from "../contract/add-operation.ts";
+import { badParameters } from "../contract/define-parameters.ts";
+import { blocks, SAMPLES, validateBlocks } from "../contract/parameters.ts";
+import { createJsonReader } from "../contract/read-json.ts";
+import { describeBulkAnswers, OPTIONAL_KEY, ProblemSchema } from "../contract/responses.ts";
+import { overloaded } from "../database/problems.ts";
+import type { Dependencies } from "../delegations/dependencies.ts";
+import { Turns } from "../limits/turns.ts";
+import { Problem, problemDocument } from "../problem.ts";
+import { respond } from "../respond.ts";
+import { type Answer, BulkChecks, inSlices } from "./answer-checks.ts";
+import { isId } from "./read-check.ts";
+
+const MAX_CHECKS = 1_000;
+const MAX_BYTES = 1_000_000;
+
+/** Bodies that are received at a time, up to 1 MB each, and those of one address: somebody may send them slowly. */
+const UPLOADS = 128;
+const MAX_UPLOADS = 4;
+/** Bulk requests that are answered at a time, and those of one caller. */
+const PLACES = 8;
+const MAX_OF_CALLER = 2;
+const WAITING = { maxWaiting: 16, maxWaitMs: 5_000 };
+
+const readBody = createJsonReader(MAX_BYTES);
+
+const number = z.union([z.string(), z.int().nonnegative().transform(String)], { error: "must be a block number" });
+
+const Body = z.object(
+  {
+    checks: z
+      .array(z.unknown(), { error: "must be an array of checks" })
+      .max(MAX_CHECKS, { error: `must have at most ${MAX_CHECKS.toLocaleString("en")} entries` }),
+    block: number.optional().pipe(blocks.block),
+    minBlock: number.optional().pipe(blocks.minBlock),
+  },
+  { error: "must be a JSON object with checks" },
+);
+
+const id = z.union([z.string(), z.int()]).optional().openapi({ description: "Returned with the answer." });
+const digits = z.union([z.string(), z.int()]);
+
+/** The body and the answer in the OpenAPI document. */
+const BodySchema = z
+  .object({
+    checks: z
+      .array(
+        z.object({
+          id,
+          registry: z.enum(["v1", "v2"]),
+          check: z.enum([...new Set([...CHECKS.v1, ...CHECKS.v2])]),
+          delegate: z.string().optional().openapi({ description: "The hot wallet; on v2, or `to`." }),
+          to: z.string().optional().openapi({ description: "The hot wallet, on v2." }),
+          vault: z.string().optional().openapi({ description: "The cold wallet; on v2, or `from`." }),
+          from: z.string().optional().openapi({ description: "The cold wallet, on v2." }),
+          contract: z.string().optional(),
+          tokenId: digits.optional().openapi({ description: "Send values above 2^53 as a string." }),
+          rights: z.string().optional(),
+          chainId: z.int().optional().openapi({ description: "1 by default." }),
+        }),
+      )
+      .openapi({ maxItems: MAX_CHECKS }),
+    block: digits.optional().openapi({
+      description: "A past block for all answers, or `finalized`. A number only with checks on one network.",
+    }),
+    minBlock: digits.optional().openapi({ description: "A block that all answers must include." }),
+  })
+  .openapi("Checks");
+
+const AnswersSchema = z
+  .object({
+    answers: z.array(
+      z.object({
+        id,
+        result: z
+          .union([z.boolean(), z.string()])
+          .optional()
+          .openapi({ description: "True, false, or the digits of a balance." }),
+        problem: ProblemSchema.optional().openapi({ description: "Instead of a result: why there is no answer." }),
+      }),
+    ),
+    blocks: z
+      .record(z.string(), z.object({ number: z.int(), timestamp: z.int().nullable(), final: z.boolean() }))
+      .openapi({ description: "By chain id: the block of all its answers. The timestamp of a past block is null." }),
+  })
+  .openapi("CheckAnswers");
+
+const { vault, hot, guest, nft } = SAMPLES;
+const EXAMPLE = {
+  checks: [
+    { id: "a", registry: "v2", check: "all", to: hot, from: vault },
+    { id: "b", registry: "v1", check: "token", delegate: guest, vault, contract: nft, tokenId: "8521" },
+    {
+      id: "c",
+      registry: "v2",
+      check: "erc1155",
+      to: guest,
+      from: vault,
+      contract: nft,
+      tokenId: "7",
+      rights: "airdrop",
+    },
+  ],
+};
+const EXAMPLE_ANSWER = {
+  answers: [
+    { id: "a", result: true },
+    { id: "b", result: false },
+    { id: "c", result: "5" },
+  ],
+  blocks: { 1: { number: 21_000_000, timestamp: 1_730_000_000, final: false } },
+};
+
+const ROUTE = createRoute({
+  method: "post",
+  path: "/registry/checks",
+  operationId: "checks",
+  tags: ["bulk"],
+  summary: "Many checks at once",
+  description: `Answers up to ${MAX_CHECKS.toLocaleString("en")} checks of any kind, registry and network, in their order. Each has a result or a problem of its own, and counts as one request.`,
+  security: OPTIONAL_KEY,
+  request: { body: { required: true, content: { "application/json": { schema: BodySchema, example: EXAMPLE } } } },
+  responses: describeBulkAnswers("An answer for each check.", AnswersSchema, EXAMPLE_ANSWER),
+});
+
+/** Adds the operation that answers many checks at once. */
+export const addBulkChecks = (app: ApiApp, { database, shards }: Dependencies): void => {
+  const bulk = new BulkChecks(database, shards);
+  const refuse = () => overloaded("Too many bulk requests wait to be answered. Send one at a time.");
+  const uploads = new Turns({ places: UPLOADS, ...WAITING, refuse });
+  const turns = new Turns({ places: PLACES, ...WAITING, refuse });
+  addOperation(app, ROUTE, async (c) => {
+    // Bulk requests have turns of their own.
+    c.get("endTurn")();
+    const { client, owner } = c.get("caller");
+    const endUpload = await uploads.take(client, MAX_UPLOADS);
+    const { checks, ...asked } = await readBody(c, Body).finally(endUpload);
+    const errors = validateBlocks(asked);
+    if (errors.length > 0) throw badParameters(errors);
+    await c.get("charge")(Math.max(0, checks.length - 1));
+    const endTurn = await turns.take(owner ?? client, MAX_OF_CALLER);
+    try {
+      const { answers, blocks } = await bulk.answer(checks, asked);
+      const json = await renderAnswers(checks, answers);
+      const body = `{"answers":[${json}],"blocks":${JSON.stringify(Object.fromEntries(blocks))}}`;
+      return respond(c, 200, body, { "Content-Type": "application/json", "Cache-Control": "no-store" });
+    } finally {
+      endTurn();
+    }
+  });
+};
+
+const renderAnswers = async (checks: readonly unknown[], answers: readonly Answer[]): Promise<string> => {
+  const lines: string[] = [];
+  await inSlices(checks, (check, place) => lines.push(`{${renderId(check)}${renderAnswer(answers[place] ?? "")}}`));
+  return lines.join();
+};
+
+/** A check's id, if it has one. */
+const renderId = (check: unknown): string => {
+  const id = typeof check === "object" && check !== null && "id" in check ? check.id : undefined;
+  return isId(id) ? `"id":${JSON.stringify(id)},` : "";
+};
+
+const renderAnswer = (answer: Answer): string => {
+  if (answer instanceof Problem) return `"problem":${problemDocument(answer).body}`;
+  return `"result":${answer === "true" || answer === "false" ? answer : `"${answer}"`}`;
+};

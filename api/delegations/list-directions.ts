@@ -1,0 +1,129 @@
+import { and, eq, ne, type Placeholder, type SQL, sql } from "drizzle-orm";
+import type { RegistryVersion } from "../../registry/networks.ts";
+import { keyColumns, selectLatestChange } from "../../registry/state-at.ts";
+import { aliasColumns } from "../database/columns.ts";
+import type { Database } from "../database/database.ts";
+import { hasIndexedBlock } from "../database/freshness.ts";
+import { delegationTable, indexTables } from "../database/tables.ts";
+import { INCOMING, OUTGOING } from "./list-rows.ts";
+
+/** Lists of the same kind share a statement. */
+export type ListKind = {
+  schema: string;
+  version: RegistryVersion;
+  hasDetails: boolean;
+  /** A past block. Absent: the newest one. */
+  block?: string | undefined;
+};
+
+type Direction = typeof INCOMING | typeof OUTGOING;
+
+/** A wallet's rows after a position, up to a limit. At a past block, the limit is the number of changes to read. */
+export type ListRange = { chainId: SQL; wallet: SQL; block: SQL; after?: SQL; limit: number | Placeholder };
+
+/** Selects one direction of a wallet's active delegations, oldest first. */
+const selectActiveDirection = (
+  database: Database,
+  { schema, version, hasDetails }: ListKind,
+  direction: Direction,
+  { chainId, wallet, after, limit }: ListRange,
+) => {
+  const { delegationV2 } = indexTables(schema);
+  const table = delegationTable(schema, version);
+  const [own, other] = direction === INCOMING ? [table.delegate, table.vault] : [table.vault, table.delegate];
+  const v2Details = version === "v2" && { rights: delegationV2.rights, amount: delegationV2.amount };
+  const details = { ...v2Details, blockTimestamp: table.blockTimestamp, transactionHash: table.transactionHash };
+  return database.db
+    .select(
+      aliasColumns({
+        direction: sql.raw(String(direction)),
+        blockNumber: table.blockNumber,
+        logIndex: table.logIndex,
+        type: table.type,
+        other,
+        contract: table.contract,
+        tokenId: table.tokenId,
+        ...(hasDetails && details),
+      }),
+    )
+    .from(table)
+    .where(
+      and(
+        eq(table.chainId, chainId),
+        eq(own, wallet),
+        // The indexes for lists serve only statements with this condition: see ponder.schema.ts.
+        sql`${table.blockNumber} >= 0`,
+        // A delegation to itself is listed once, as incoming.
+        direction === OUTGOING ? ne(table.vault, table.delegate) : undefined,
+        after && sql`(${table.blockNumber}, ${table.logIndex}) > (${after})`,
+        // Postgres evaluates this once in a statement, not for each wallet.
+        hasIndexedBlock(database, schema),
+      ),
+    )
+    .orderBy(table.blockNumber, table.logIndex)
+    .limit(limit);
+};
+
+/**
+ * Selects one direction of a wallet's delegations at a past block, from the log: each change that made one, if the
+ * delegation's latest change up to the block left it active, and no later change made it anew. A limit bounds the changes
+ * that are read, as anybody can add any number to a wallet's log.
+ */
+const selectPastDirection = (
+  database: Database,
+  { schema, version, hasDetails }: ListKind,
+  direction: Direction,
+  { chainId, wallet, block, after, limit }: ListRange,
+) => {
+  const { delegationChange: change } = indexTables(schema);
+  const own = direction === INCOMING ? change.delegate : change.vault;
+  const changes = sql`(
+    select *, row_number() over (order by block_number, log_index, ordinal) as number from (
+      select *, ${block}::bigint as asked_block from ${change}
+      where ${and(
+        eq(change.chainId, chainId),
+        eq(own, wallet),
+        sql`${change.blockNumber} <= ${block}::bigint`,
+        after && sql`(${change.blockNumber}, ${change.logIndex}) > (${after})`,
+        hasIndexedBlock(database, schema),
+      )}
+      order by block_number, log_index, ordinal limit ${limit}
+    ) changes) as made`;
+  const log = `"${schema}".delegation_change`;
+  const isMade = `made.active and not made.was_active and made.registry = '${version}'`;
+  // A delegation to itself is listed once, as incoming.
+  const condition = direction === OUTGOING ? `${isMade} and made.vault <> made.delegate` : isMade;
+  const latest = selectLatestChange(log, keyColumns("made."), { block: "made.asked_block", condition });
+  const isListed = sql`coalesce(latest.active and (latest.made_block, latest.made_log_index) = (made.block_number, made.log_index), false)`;
+  const isLastRead = sql`coalesce(made.number = ${limit}, false)`;
+  const v2Details = version === "v2" && { rights: sql`made.rights`, amount: sql`latest.amount` };
+  const details = {
+    ...v2Details,
+    blockTimestamp: sql`made.block_timestamp`,
+    transactionHash: sql`made.transaction_hash`,
+  };
+  return database.db
+    .select(
+      aliasColumns({
+        direction: sql.raw(String(direction)),
+        blockNumber: sql`made.block_number`,
+        logIndex: sql`made.log_index`,
+        type: sql`made.type`,
+        other: direction === INCOMING ? sql`made.vault` : sql`made.delegate`,
+        contract: sql`made.contract`,
+        tokenId: sql`made.token_id`,
+        ...(hasDetails && details),
+        isListed,
+        isLastRead,
+      }),
+    )
+    .from(changes)
+    .leftJoinLateral(sql`${sql.raw(latest)} as latest`, sql`true`)
+    .where(sql`${isListed} or ${isLastRead}`);
+};
+
+/** Selects one direction of a wallet's list, oldest first. */
+export const selectDirection = (database: Database, kind: ListKind, direction: Direction, range: ListRange) =>
+  kind.block === undefined
+    ? selectActiveDirection(database, kind, direction, range)
+    : selectPastDirection(database, kind, direction, range);

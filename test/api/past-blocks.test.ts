@@ -1,0 +1,259 @@
+import pg from "pg";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import {
+  type Api,
+  CHECK,
+  COIN,
+  createSampleDatabase,
+  FRESH_FOR_A_DAY,
+  GONE,
+  GUEST,
+  HOT,
+  launchApi,
+  NFT,
+  OPERATIONS,
+  startTestApi,
+  VAULT,
+} from "../support/api.ts";
+import { readServedSchema } from "../support/index-copy.ts";
+import { connectClient } from "../support/setup.ts";
+
+// Answers at a past block, over the sandbox's samples. test/index/differential.test.ts compares them with the registries.
+
+const ALL = [...OPERATIONS.v1, ...OPERATIONS.v2];
+const isList = (path: string) => !path.includes("?");
+
+let databaseUrl: string;
+let database: pg.Client;
+let schema: string;
+let api: Api;
+/** The newest indexed block, and the newest final one. */
+let newest: number;
+let final: number;
+beforeAll(async () => {
+  databaseUrl = await createSampleDatabase();
+  database = new pg.Client(databaseUrl);
+  await database.connect();
+  schema = await readServedSchema(database);
+  api = await launchApi({ databaseUrl, env: FRESH_FOR_A_DAY });
+  const { headers } = await api.get(CHECK);
+  newest = Number(headers.get("X-Indexed-Block"));
+  final = Number(headers.get("X-Finalized-Block"));
+});
+afterAll(async () => {
+  await api?.stop();
+  await database?.end();
+});
+
+const ask = async (path: string, at: string) => {
+  const response = await api.get(`${path}${path.includes("?") ? "&" : "?"}${at}`);
+  const block = response.headers.get("X-Answered-Block");
+  const isFinal = response.headers.get("X-Answered-Block-Final");
+  return { status: response.status, block, isFinal, body: await response.text(), headers: response.headers };
+};
+
+/** Finds the block of the nth change of the log that a condition selects. */
+const findBlock = async (condition: string, nth = 0): Promise<number> => {
+  const { rows } = await database.query(
+    `select block_number::int as block from registry.delegation_change
+     where chain_id = 1 and ${condition} order by block_number, log_index offset $1 limit 1`,
+    [nth],
+  );
+  return rows[0].block;
+};
+
+test("every operation answers for a past block, and says which one and if it is final", async () => {
+  for (const path of ALL) {
+    const current = await (await api.get(path)).text();
+    const atNewest = await ask(path, `block=${newest}`);
+    expect(atNewest, path).toMatchObject({ status: 200, block: String(newest), isFinal: "false", body: current });
+
+    // Before the registries existed.
+    const nothing = isList(path) ? "[]" : /erc(20|1155)/.test(path) ? "0" : "false";
+    expect(await ask(path, "block=0"), path).toMatchObject({ status: 200, block: "0", isFinal: "true", body: nothing });
+    expect((await api.get(path)).headers.get("X-Answered-Block"), path).toBeNull();
+  }
+});
+
+test("a revoked delegation holds until the block before its revocation, and an amount until its change", async () => {
+  const [made, revoked] = [0, 1].map((nth) =>
+    findBlock(`registry = 'v2' and type = 'ALL' and delegate = '${GONE.toLowerCase()}'`, nth),
+  );
+  const gone = `/registry/v2/check/all?to=${GONE}&from=${VAULT}`;
+  for (const [block, answer] of [
+    [Number(await made) - 1, "false"],
+    [await made, "true"],
+    [Number(await revoked) - 1, "true"],
+    [await revoked, "false"],
+  ] as const) {
+    expect((await ask(gone, `block=${block}`)).body, `${block}`).toBe(answer);
+  }
+
+  const changed = await findBlock(`type = 'ERC20' and was_active and delegate = '${GUEST.toLowerCase()}'`);
+  const coins = `/registry/v2/check/erc20?delegate=${GUEST}&vault=${VAULT}&contract=${COIN}`;
+  expect((await ask(coins, `block=${changed - 1}`)).body).toBe("1000000");
+  expect((await ask(coins, `block=${changed}`)).body).toBe("250000");
+  const list = `/registry/v2/${GUEST}?details=true`;
+  const amounts = async (block: number) => {
+    const rows = JSON.parse((await ask(list, `block=${block}`)).body) as { amount: number | null }[];
+    return rows.flatMap(({ amount }) => amount ?? []);
+  };
+  expect(await amounts(changed - 1)).toEqual([1_000_000, 5]);
+  expect(await amounts(changed)).toEqual([250_000, 5]);
+});
+
+test("block=finalized answers for the newest final block", async () => {
+  for (const path of [CHECK, `/registry/v1/${VAULT}`]) {
+    expect(await ask(path, "block=finalized")).toMatchObject({ status: 200, block: String(final), isFinal: "true" });
+  }
+});
+
+test("minBlock answers for the newest block once it is indexed", async () => {
+  const current = await (await api.get(CHECK)).text();
+  expect(await ask(CHECK, `minBlock=${newest}`)).toMatchObject({
+    status: 200,
+    block: String(newest),
+    isFinal: "false",
+    body: current,
+  });
+});
+
+test("a block that is not indexed yet is a 503 that says how far the index is", async () => {
+  for (const path of ALL) {
+    for (const at of [`block=${newest + 1}`, `minBlock=${newest + 1}`]) {
+      const { status, body, block, headers } = await ask(path, at);
+      expect([status, headers.get("Retry-After"), block], `${path} ${at}`).toEqual([503, "10", null]);
+      expect(JSON.parse(body)).toMatchObject({
+        type: "/docs#problem-not-indexed",
+        detail: `Chain 1 (Ethereum) is indexed up to block ${newest}, not yet up to block ${newest + 1}.`,
+      });
+    }
+  }
+});
+
+test("a stale index answers for a final block only", async () => {
+  const url = await createSampleDatabase();
+  const client = await connectClient(url);
+  await client.query("set session_replication_role = replica");
+  await client.query(`update ${await readServedSchema(client)}.indexed_block set timestamp = timestamp - 86400`);
+  const stale = await startTestApi({ databaseUrl: url });
+  const status = async (at: string) => (await stale.get(`${CHECK}${at}`)).status;
+  expect(await status("")).toBe(503);
+  expect(await status(`&block=${newest}`)).toBe(503);
+  expect(await status(`&minBlock=${final}`)).toBe(503);
+  expect(await status(`&block=${final}`)).toBe(200);
+});
+
+test("bad blocks are named together with other bad parameters", async () => {
+  const cases: [at: string, ...parameters: string[]][] = [
+    ["block=latest", "block"],
+    ["block=-1", "block"],
+    ["block=0x10", "block"],
+    ["block=1.5", "block"],
+    ["block=", "block"],
+    ["block=1234567890123456", "block"],
+    ["minBlock=finalized", "minBlock"],
+    ["block=1&block=2", "block"],
+    ["block=1&minBlock=1", "minBlock"],
+    ["block=x&chainId=x", "chainId", "block"],
+  ];
+  for (const path of ALL) {
+    for (const [at, ...parameters] of cases) {
+      const { status, body } = await ask(path, at);
+      const { errors } = JSON.parse(body) as { errors: { parameter: string }[] };
+      expect([status, errors.map(({ parameter }) => parameter)], `${path} ${at}`).toEqual([400, parameters]);
+    }
+  }
+});
+
+/** Reads all pages of a list, and returns the path of each. */
+const readPages = async (path: string) => {
+  const rows: { tokenId: number }[] = [];
+  const paths: string[] = [];
+  for (let next: string | undefined = path; next; ) {
+    const response: Response = await api.get(next);
+    expect(response.status, next).toBe(200);
+    paths.push(next);
+    rows.push(...((await response.json()) as typeof rows));
+    next = /<(.*)>; rel="next"/.exec(response.headers.get("Link") ?? "")?.[1];
+  }
+  return { rows, paths };
+};
+
+test("the pages of a list keep to one block", async () => {
+  const whole = JSON.parse((await ask(`/registry/v2/${VAULT}`, `block=${newest}`)).body) as unknown[];
+  expect(whole.length).toBeGreaterThan(3);
+  const { rows, paths } = await readPages(`/registry/v2/${VAULT}?block=${newest}&limit=1`);
+  expect(rows).toEqual(whole);
+  for (const path of paths) expect(path).toContain(`block=${newest}`);
+
+  const [, second = ""] = paths;
+  for (const other of [
+    second.replace(`block=${newest}`, `block=${newest - 1}`),
+    second.replace(`block=${newest}`, ""),
+  ]) {
+    const refused = await api.get(other);
+    expect([refused.status, await refused.json()]).toMatchObject([400, { errors: [{ parameter: "cursor" }] }]);
+  }
+});
+
+test("a wallet's list at a block is found behind any number of ended delegations", async () => {
+  const [spammed, contract] = [`0x${"5b".repeat(20)}`, NFT.toLowerCase()];
+  const zero = `0x${"0".repeat(64)}`;
+  const hash = "'0x' || repeat(md5(i::text), 2)";
+  const insert = (from: string, block: string, state: string) =>
+    database.query(
+      `insert into ${schema}.delegation_change (chain_id, block_number, log_index, ordinal, vault, delegate, registry, type,
+         contract, token_id, rights, active, was_active, amount, event, made_block, made_log_index, block_timestamp, transaction_hash)
+       select 1, ${block}, i, 0, '${HOT.toLowerCase()}', '${spammed}', 'v2', 'ERC721', '${contract}', i, '${zero}', ${state}, 0,
+         'DelegateERC721', 1, i, 1700000000, ${hash} from ${from} i`,
+    );
+  await database.query("set session_replication_role = replica");
+  // 12,000 that were revoked, every thousandth delegation excepted.
+  await insert("generate_series(1, 12000)", "1", "true, false");
+  await insert("(select i from generate_series(1, 12000) i where i % 1000 <> 0)", "2", "false, true");
+
+  const left = Array.from({ length: 12 }, (_, index) => (index + 1) * 1000);
+  const ids = (rows: readonly { tokenId: number }[]) => rows.map(({ tokenId }) => tokenId);
+  const { rows, paths } = await readPages(`/registry/v2/${spammed}?block=2&limit=100`);
+  expect(ids(rows)).toEqual(left);
+  // Each page reads a bounded part of the log.
+  expect(paths.length).toBeGreaterThan(2);
+  expect(ids(JSON.parse((await ask(`/registry/v2/${spammed}`, "block=2")).body))).toEqual(left);
+  const streamed = JSON.parse((await ask(`/registry/v2/${spammed}`, "block=1")).body) as { tokenId: number }[];
+  expect(ids(streamed)).toEqual(Array.from({ length: 12_000 }, (_, index) => index + 1));
+  expect(
+    (await ask(`/registry/v2/check/erc721?to=${spammed}&from=${HOT}&contract=${NFT}&tokenId=7`, "block=2")).body,
+  ).toBe("false");
+  expect(
+    (await ask(`/registry/v2/check/erc721?to=${spammed}&from=${HOT}&contract=${NFT}&tokenId=7`, "block=1")).body,
+  ).toBe("true");
+});
+
+test("an older index, whose log lacks a column, answers for the newest block only", async () => {
+  const url = await createSampleDatabase();
+  const client = await connectClient(url);
+  const { rows } = await client.query(
+    `select string_agg(attname, ', ') as columns from pg_attribute
+     where attrelid = 'registry.delegation_change'::regclass and attnum > 0 and attname <> 'made_block'`,
+  );
+  const served = await readServedSchema(client);
+  await client.query("drop view registry.delegation_change cascade");
+  await client.query(
+    `create view registry.delegation_change as select ${rows[0].columns} from ${served}.delegation_change`,
+  );
+  const older = await startTestApi({ databaseUrl: url, env: FRESH_FOR_A_DAY });
+  const notIndexed = { type: "/docs#problem-not-indexed", detail: expect.stringContaining("older version") };
+  for (const path of [CHECK, `/registry/v2/${VAULT}?limit=2`, `/registry/v1/${VAULT}?details=true`]) {
+    expect((await older.get(path)).status, path).toBe(200);
+    const refused = await older.get(`${path}&block=1`);
+    expect([refused.status, await refused.json()], path).toMatchObject([503, notIndexed]);
+  }
+  const checks = [{ registry: "v2", check: "all", to: HOT, from: VAULT }];
+  const response = await older.get("/registry/checks", {
+    method: "POST",
+    headers: { "Content-Type": "application/json" },
+    body: JSON.stringify({ checks, block: 1 }),
+  });
+  expect(await response.json()).toMatchObject({ answers: [{ problem: notIndexed }] });
+});
