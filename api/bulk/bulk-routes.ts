@@ -17,7 +17,7 @@ import { isId } from "./read-check.ts";
 const MAX_CHECKS = 1_000;
 const MAX_BYTES = 1_000_000;
 
-/** Bodies that are received at a time, up to 1 MB each, and those of one address: somebody may send them slowly. */
+/** Maximum uploads at a time, of up to 1 MB each, and those of one address. A client may upload slowly. */
 const UPLOADS = 128;
 const MAX_UPLOADS = 4;
 /** Bulk requests that are answered at a time, and those of one caller. */

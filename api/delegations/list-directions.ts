@@ -67,7 +67,7 @@ const selectActiveDirection = (
 /**
  * Selects one direction of a wallet's delegations at a past block, from the log: each change that made one, if the
  * delegation's latest change up to the block left it active, and no later change made it anew. A limit bounds the changes
- * that are read, as anybody can add any number to a wallet's log.
+ * that are read: strangers can add any number to a wallet's log.
  */
 const selectPastDirection = (
   database: Database,

@@ -20,7 +20,7 @@ import {
 } from "../support/api.ts";
 import type { Explained, ExplorerNetwork, HistoryPageJson, ListPageJson } from "../support/explorer.ts";
 import { readAllPages } from "../support/explorer.ts";
-import { readServedSchema } from "../support/index-copy.ts";
+import { hideLogColumn } from "../support/index-copy.ts";
 import { connectClient, waitUntil } from "../support/setup.ts";
 
 // Over the sandbox's samples: local/samples.ts lists their delegations.
@@ -352,15 +352,7 @@ test("the explorer returns 400 with every bad parameter", async () => {
 test("/explorer/history returns 503 for an older index without was_active", async () => {
   const url = await createSampleDatabase();
   const database = await connectClient(url);
-  const { rows } = await database.query(
-    `select string_agg(attname, ', ') as columns from pg_attribute
-     where attrelid = 'registry.delegation_change'::regclass and attnum > 0 and attname <> 'was_active'`,
-  );
-  const schema = await readServedSchema(database);
-  await database.query("drop view registry.delegation_change cascade");
-  await database.query(
-    `create view registry.delegation_change as select ${rows[0].columns} from ${schema}.delegation_change`,
-  );
+  await hideLogColumn(database, "was_active");
   const older = await startTestApi({ databaseUrl: url, env: FRESH_FOR_A_DAY });
   const refused = await older.get(`/explorer/history/${VAULT}`);
   expect([refused.status, await refused.json()]).toMatchObject([503, { type: "/docs#problem-not-indexed" }]);

@@ -15,7 +15,7 @@ import {
   startTestApi,
   VAULT,
 } from "../support/api.ts";
-import { readServedSchema } from "../support/index-copy.ts";
+import { hideLogColumn, readServedSchema } from "../support/index-copy.ts";
 import { connectClient } from "../support/setup.ts";
 
 // Answers at a past block, over the sandbox's samples. test/index/differential.test.ts compares them with the registries.
@@ -233,15 +233,7 @@ test("a wallet's list at a block is found behind any number of ended delegations
 test("an older index, whose log lacks a column, answers for the newest block only", async () => {
   const url = await createSampleDatabase();
   const client = await connectClient(url);
-  const { rows } = await client.query(
-    `select string_agg(attname, ', ') as columns from pg_attribute
-     where attrelid = 'registry.delegation_change'::regclass and attnum > 0 and attname <> 'made_block'`,
-  );
-  const served = await readServedSchema(client);
-  await client.query("drop view registry.delegation_change cascade");
-  await client.query(
-    `create view registry.delegation_change as select ${rows[0].columns} from ${served}.delegation_change`,
-  );
+  await hideLogColumn(client, "made_block");
   const older = await startTestApi({ databaseUrl: url, env: FRESH_FOR_A_DAY });
   const notIndexed = { type: "/docs#problem-not-indexed", detail: expect.stringContaining("older version") };
   for (const path of [CHECK, `/registry/v2/${VAULT}?limit=2`, `/registry/v1/${VAULT}?details=true`]) {

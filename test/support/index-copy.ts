@@ -8,6 +8,20 @@ export const readServedSchema = async (client: pg.Client, shard = "registry"): P
   return rows[0].schema;
 };
 
+/** Hides a column of the log, like an index of an older version that lacks it. */
+export const hideLogColumn = async (client: pg.Client, column: string): Promise<void> => {
+  const { rows } = await client.query(
+    `select string_agg(attname, ', ') as columns from pg_attribute
+     where attrelid = 'registry.delegation_change'::regclass and attnum > 0 and attname <> $1`,
+    [column],
+  );
+  const schema = await readServedSchema(client);
+  await client.query("drop view registry.delegation_change cascade");
+  await client.query(
+    `create view registry.delegation_change as select ${rows[0].columns} from ${schema}.delegation_change`,
+  );
+};
+
 const TABLES = [
   "delegation_change",
   "delegation_v1",
