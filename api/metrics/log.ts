@@ -13,5 +13,10 @@ export type ApiLog = {
 export const createLog = (level: string, output?: DestinationStream): ApiLog => {
   if (output) return { log: pino({ level, base: undefined }, output), close: () => {} };
   const destination = pino.destination({ dest: 1, ...BUFFER });
-  return { log: pino({ level, base: undefined }, destination), close: () => destination.flushSync() };
+  const close = () => {
+    // If nobody reads the output any more, this fails and drops the log. flushSync() alone would try again for ever.
+    destination.flush();
+    destination.flushSync();
+  };
+  return { log: pino({ level, base: undefined }, destination), close };
 };
