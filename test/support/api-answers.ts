@@ -49,9 +49,9 @@ export const readApiAnswers = async ({
       if (response.status === 200 && block === String(blockNumber) && isAnswered) {
         return { body, next: /<\/registry\/(.*)>; rel="next"/.exec(response.headers.get("Link") ?? "")?.[1] };
       }
-      // On a busy machine Postgres may take too long to accept a connection.
-      const isUnavailable = response.status === 503 && body.includes("#problem-database-unavailable");
-      if (!isUnavailable || attempt === ATTEMPTS) {
+      // On a busy machine Postgres may take too long for some of the requests.
+      const isBusy = response.status === 503 && /#problem-(database-unavailable|overloaded)"/.test(body);
+      if (!isBusy || attempt === ATTEMPTS) {
         throw new BlockMismatchError(`${path}: ${response.status}, at block ${block}, not ${blockNumber}: ${body}`);
       }
       await sleep(RETRY_MS);
