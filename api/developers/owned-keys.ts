@@ -131,6 +131,8 @@ export const revokeOwnedKey = async (
   database: Database,
   key: Pick<NewKey, "owner" | "prefix">,
 ): Promise<string | null> => {
+  // Postgres refuses a text with a NUL character.
+  if (!/^\w+$/.test(key.prefix)) return null;
   const [revoked] = await requireTables(database.run(() => prepared(database).revoke.execute(key)));
   return revoked?.hash ?? null;
 };

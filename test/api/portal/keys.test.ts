@@ -276,7 +276,7 @@ test("a wallet cannot list or revoke keys of others, nor tell them from keys tha
   const operators = await addKey(database, "the operator's");
   expect(await stranger.keys()).toEqual([]);
   const answers = await Promise.all(
-    [prefix, prefixOf(operators.key), "delreg_none", "%", "1"].map(async (handle) => {
+    [prefix, prefixOf(operators.key), "delreg_none", "%", "%00", "1"].map(async (handle) => {
       const { status, body } = await stranger.send(`keys/${handle}`, { method: "DELETE" });
       return { status, body };
     }),
