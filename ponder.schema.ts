@@ -1,7 +1,7 @@
 import { index, onchainTable, primaryKey, sql } from "ponder";
 import { CONTRACT_OR_NULL, type DelegationTypeV1, type DelegationTypeV2 } from "./registry/delegation.ts";
 import type { RegistryVersion } from "./registry/networks.ts";
-import { KEY_HASH } from "./registry/state-at.ts";
+import { type End, IS_MADE, KEY_HASH, scopeHash } from "./registry/state-at.ts";
 
 // Addresses, rights and hashes are lower-case hex. A key column is never null: if a delegation has no contract, token or
 // rights, the column is zero.
@@ -18,6 +18,9 @@ const forOutgoingLists = sql`block_number >= 0 and vault <> delegate`;
 
 /** For data teams, who query the delegations for a contract. */
 const contractOrNull = sql.raw(`(${CONTRACT_OR_NULL})`);
+
+/** For the vaults of a hot wallet, and the reverse: by one of the wallets and the scope, whatever other scopes it has. */
+const byScope = (end: End, table: RegistryVersion | "log") => sql.raw(scopeHash(end, table));
 
 /** The log: one row for each delegation that an event made, changed in amount, or revoked. */
 export const delegationChange = onchainTable(
@@ -74,6 +77,14 @@ export const delegationChange = onchainTable(
       table.logIndex,
       table.ordinal,
     ),
+    byVaultScope: index("delegation_change_vault_scope_index")
+      .on(byScope("vault", "log"), table.blockNumber, table.logIndex)
+      .where(sql.raw(IS_MADE)),
+    byDelegateScope: index("delegation_change_delegate_scope_index")
+      .on(byScope("delegate", "log"), table.blockNumber, table.logIndex)
+      .where(sql.raw(IS_MADE)),
+    // For the newest block up to a time.
+    byTime: index("delegation_change_time_index").on(table.chainId, table.blockTimestamp, table.blockNumber),
     byContract: index("delegation_change_contract_index").on(table.chainId, contractOrNull, table.blockNumber),
   }),
 );
@@ -100,6 +111,16 @@ export const delegationV1 = onchainTable(
     }),
     byVault: index().on(table.chainId, table.vault, table.blockNumber, table.logIndex).where(forOutgoingLists),
     byDelegate: index().on(table.chainId, table.delegate, table.blockNumber, table.logIndex).where(forListsOnly),
+    byVaultScope: index("delegation_v1_vault_scope_index").on(
+      byScope("vault", "v1"),
+      table.blockNumber,
+      table.logIndex,
+    ),
+    byDelegateScope: index("delegation_v1_delegate_scope_index").on(
+      byScope("delegate", "v1"),
+      table.blockNumber,
+      table.logIndex,
+    ),
     byContract: index("delegation_v1_contract_index").on(table.chainId, contractOrNull),
   }),
 );
@@ -130,6 +151,16 @@ export const delegationV2 = onchainTable(
     }),
     byVault: index().on(table.chainId, table.vault, table.blockNumber, table.logIndex).where(forOutgoingLists),
     byDelegate: index().on(table.chainId, table.delegate, table.blockNumber, table.logIndex).where(forListsOnly),
+    byVaultScope: index("delegation_v2_vault_scope_index").on(
+      byScope("vault", "v2"),
+      table.blockNumber,
+      table.logIndex,
+    ),
+    byDelegateScope: index("delegation_v2_delegate_scope_index").on(
+      byScope("delegate", "v2"),
+      table.blockNumber,
+      table.logIndex,
+    ),
     byContract: index("delegation_v2_contract_index").on(table.chainId, contractOrNull),
   }),
 );

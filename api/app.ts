@@ -1,6 +1,5 @@
 import { randomBytes } from "node:crypto";
 import { OpenAPIHono } from "@hono/zod-openapi";
-import { except } from "hono/combine";
 import { cors } from "hono/cors";
 import { requestId } from "hono/request-id";
 import type { Logger } from "pino";
@@ -13,7 +12,6 @@ import { addChecks } from "./delegations/check-routes.ts";
 import type { Dependencies } from "./delegations/dependencies.ts";
 import { addLists } from "./delegations/list-routes.ts";
 import { addPortal, type Portal } from "./developers/developer-routes.ts";
-import { addExplorer } from "./explorer/explorer-routes.ts";
 import { addHealth, type Build } from "./health/health-routes.ts";
 import type { StateDigests } from "./health/state-digests.ts";
 import type { InsightsCache } from "./insights/insights-cache.ts";
@@ -23,11 +21,14 @@ import { type Admission, admit, admitToPortal } from "./middleware/admit.ts";
 import { Observer } from "./middleware/observe.ts";
 import { rejectLongUrls } from "./middleware/reject-long-urls.ts";
 import { takeTurns } from "./middleware/take-turns.ts";
+import { addNetworks } from "./networks/network-routes.ts";
 import { describeService } from "./openapi.ts";
 import { addPages } from "./pages/page-routes.ts";
 import { renderReference } from "./pages/render-reference.ts";
 import { methodNotAllowed, Problem } from "./problem.ts";
 import { EXPOSED_HEADERS, respond, respondProblem } from "./respond.ts";
+import { addGrants } from "./wallets/grant-routes.ts";
+import { addWalletLists } from "./wallets/list-routes.ts";
 
 type AppOptions = {
   dependencies: Omit<Dependencies, "log"> & { digests: StateDigests; insights: InsightsCache };
@@ -52,13 +53,15 @@ export const createApp = ({ dependencies, admission, build, log, assets, portal 
   app.options("*", setRequestId, answerPreflight(["GET", "HEAD", "OPTIONS"], ["X-API-KEY"]));
   const admitInTurn = [admit(admission), takeTurns(admission.metrics)] as const;
   app.use("/registry/*", ...admitInTurn);
-  app.use("/explorer/*", except("/explorer/networks", ...admitInTurn));
+  app.use("/wallets/*", ...admitInTurn);
   app.use(rejectLongUrls);
 
   addChecks(app, { ...dependencies, log });
   addLists(app, { ...dependencies, log });
   addBulkChecks(app, { ...dependencies, log });
-  addExplorer(app, dependencies);
+  addGrants(app, dependencies);
+  addWalletLists(app, dependencies);
+  addNetworks(app, dependencies);
   addInsights(app, dependencies.insights);
   addHealth(app, dependencies, build);
   const document = describeService(app, build.version, portal !== null);

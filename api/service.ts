@@ -39,7 +39,7 @@ export const createService = async (
   const keys = new KeyDirectory(primary, batches.keys, now);
   const usage = new KeyUsage(primary);
   const insights = new InsightsCache(
-    () => readInsights(database),
+    () => readInsights(database, shards),
     (error) => log.error({ err: error }, "Cannot read insights"),
   );
   const portal = settings.hasDeveloperPortal

@@ -3,7 +3,7 @@ import { parseIndexerSettings } from "../indexer/settings.ts";
 import { findFreePort } from "../process/ports.ts";
 import { startLocalChain } from "./chain.ts";
 import { compileContracts } from "./compile-contracts.ts";
-import { sendSamples } from "./samples.ts";
+import { findHistoryStart, sendSampleHistory } from "./sample-history.ts";
 import { startLocalIndexer } from "./start-local-indexer.ts";
 
 type Options = { databaseUrl: string; chainIds: readonly number[]; output: Writable };
@@ -11,9 +11,11 @@ type Options = { databaseUrl: string; chainIds: readonly number[]; output: Writa
 /** Indexes the sample delegations of local chains into a database, then stops the chains and the indexer. */
 export const indexSamples = async ({ databaseUrl, chainIds, output }: Options): Promise<void> => {
   const code = await compileContracts();
-  const chains = await Promise.all(chainIds.map((chainId) => startLocalChain(chainId, code)));
+  const chains = await Promise.all(
+    chainIds.map((chainId) => startLocalChain(chainId, code, { startsAt: findHistoryStart() })),
+  );
   try {
-    for (const chain of chains) await sendSamples(chain, code);
+    for (const chain of chains) await sendSampleHistory(chain, code);
     const settings = parseIndexerSettings({
       ...Object.fromEntries(chains.map(({ chainId, url }) => [`PONDER_RPC_URL_${chainId}`, url])),
       ...Object.fromEntries(chainIds.map((chainId) => [`START_BLOCK_${chainId}`, "0"])),

@@ -1,7 +1,7 @@
 import { SettingsError } from "../process/settings.ts";
 import { type LocalChain, startLocalChain } from "./chain.ts";
 import type { ContractCode } from "./compile-contracts.ts";
-import { sendSamples } from "./samples.ts";
+import { findHistoryStart, sendSampleHistory } from "./sample-history.ts";
 import type { Stack } from "./stack.ts";
 
 export const BLOCK_SECONDS = 2;
@@ -20,11 +20,13 @@ export const readChainPorts = (environment: NodeJS.ProcessEnv): ChainPort[] => {
 /** Starts the chains as parts of a stack. They mine on request only. */
 export const startChains = (stack: Stack, ports: readonly ChainPort[], code: ContractCode): Promise<LocalChain[]> =>
   Promise.all(
-    ports.map(({ chainId, port }) => stack.add(`Chain ${chainId}`, () => startLocalChain(chainId, code, { port }))),
+    ports.map(({ chainId, port }) =>
+      stack.add(`Chain ${chainId}`, () => startLocalChain(chainId, code, { port, startsAt: findHistoryStart() })),
+    ),
   );
 
 /** Sends the samples, then switches the chains to interval mining. */
 export const sendSamplesAndMine = async (chains: readonly LocalChain[], code: ContractCode): Promise<void> => {
-  await Promise.all(chains.map((chain) => sendSamples(chain, code)));
+  await Promise.all(chains.map((chain) => sendSampleHistory(chain, code)));
   await Promise.all(chains.map(({ client }) => client.setIntervalMining({ interval: BLOCK_SECONDS })));
 };

@@ -5,15 +5,28 @@ import type { LocalChain } from "./chain.ts";
 import type { ContractCode } from "./compile-contracts.ts";
 
 /** Contracts that the delegations name. They need no code. */
-const SAMPLE_NFT: Address = "0xbc4ca0eda7647a8ab7c2061c2e118a18a936f13d";
-const SAMPLE_COIN: Address = "0xa0b86991c6218b36c1d19d4a2e9eb0ce3606eb48";
+export const SAMPLE_NFT: Address = "0xbc4ca0eda7647a8ab7c2061c2e118a18a936f13d";
+export const SAMPLE_COIN: Address = "0xa0b86991c6218b36c1d19d4a2e9eb0ce3606eb48";
 /** A contract wallet. */
 const SAFE: Address = "0x5afe000000000000000000000000000000000001";
 
-const AIRDROP = stringToHex("airdrop", { size: 32 });
+export const AIRDROP = stringToHex("airdrop", { size: 32 });
 
-/** Makes delegations of every kind in both registries and revokes some in every possible way. */
-export const sendSamples = async (chain: LocalChain, code: ContractCode): Promise<void> => {
+/** The number of a chain's accounts that the samples use. */
+export const SAMPLE_WALLETS = 7;
+
+export const findRegistries = (chainId: number) => {
+  const v1 = networks.get(chainId)?.v1?.address;
+  const v2 = networks.get(chainId)?.v2?.address;
+  if (!v1 || !v2) throw new Error(`Chain ${chainId} does not have both registries.`);
+  return { v1, v2 };
+};
+
+/**
+ * Makes delegations of every kind in both registries and revokes some in every possible way, each in its own block.
+ * @param secondsApart - added to the time between blocks
+ */
+export const sendSamples = async (chain: LocalChain, code: ContractCode, secondsApart = 0): Promise<void> => {
   const { client, chainId } = chain;
   const [vault, hot, friend, guest, gone, left, other] = chain.accounts as [
     Address,
@@ -24,12 +37,11 @@ export const sendSamples = async (chain: LocalChain, code: ContractCode): Promis
     Address,
     Address,
   ];
-  const v1 = networks.get(chainId)?.v1?.address;
-  const v2 = networks.get(chainId)?.v2?.address;
-  if (!v1 || !v2) throw new Error(`Chain ${chainId} does not have both registries.`);
+  const { v1, v2 } = findRegistries(chainId);
 
   const send = async (from: Address, to: Address, data: Hex) => {
     await client.sendTransaction({ account: from, chain: null, to, data, gas: 2_000_000n });
+    await client.increaseTime({ seconds: secondsApart });
     await client.mine({ blocks: 1 });
   };
   const sendSafe = (...calls: Hex[]) =>

@@ -9,31 +9,35 @@ export const CHECKS = {
 
 export type Check = (typeof CHECKS)[RegistryVersion][number];
 
-/** The scope of a delegation, as SQL expressions. The row `q` holds the question. */
-type Scope = { type: string; contract: string; tokenId: string };
+/** A check, or in v2 one for a token of either standard. */
+export type Rule = Check | "anyToken";
 
-const ALL: Scope = { type: "ALL", contract: `'${NO_CONTRACT}'`, tokenId: `${NO_TOKEN}` };
-const CONTRACT: Scope = { type: "CONTRACT", contract: "q.contract", tokenId: `${NO_TOKEN}` };
-const token = (type: string): Scope => ({ type, contract: "q.contract", tokenId: "q.token_id" });
+/** The scope of a delegation, as SQL expressions, and its rank (0 is the broadest). The row `q` holds the question. */
+export type Scope = { type: string; contract: string; tokenId: string; breadth: number };
+
+const ALL: Scope = { type: "ALL", contract: `'${NO_CONTRACT}'`, tokenId: `${NO_TOKEN}`, breadth: 0 };
+const CONTRACT: Scope = { type: "CONTRACT", contract: "q.contract", tokenId: `${NO_TOKEN}`, breadth: 1 };
+const token = (type: string): Scope => ({ type, contract: "q.contract", tokenId: "q.token_id", breadth: 2 });
 
 /** The scopes that satisfy each check, the broadest first. */
-const SATISFYING_SCOPES: Record<Check, readonly Scope[]> = {
+export const SATISFYING_SCOPES: Record<Rule, readonly Scope[]> = {
   all: [ALL],
   contract: [ALL, CONTRACT],
   token: [ALL, CONTRACT, token("TOKEN")],
   erc721: [ALL, CONTRACT, token("ERC721")],
-  erc20: [ALL, CONTRACT, { type: "ERC20", contract: "q.contract", tokenId: `${NO_TOKEN}` }],
+  erc20: [ALL, CONTRACT, { ...token("ERC20"), tokenId: `${NO_TOKEN}` }],
   erc1155: [ALL, CONTRACT, token("ERC1155")],
+  anyToken: [ALL, CONTRACT, token("ERC721"), token("ERC1155")],
 };
 
 /** True for a check that returns a balance. */
-export const isBalanceCheck = (check: Check): boolean => check === "erc20" || check === "erc1155";
+export const isBalanceCheck = (check: Rule): boolean => check === "erc20" || check === "erc1155";
 
 /** A broader delegation grants the largest possible balance; a delegation for a balance grants its amount. */
-const isBroader = ({ type }: Scope) => type === ALL.type || type === CONTRACT.type;
+export const isBroader = ({ type }: Scope) => type === ALL.type || type === CONTRACT.type;
 
 /** Builds the SQL `from d where …` for the delegations of exactly one scope that the question's wallets have. */
-type FromScope = (scope: Scope) => string;
+export type FromScope = (scope: Scope) => string;
 
 /**
  * Reads active delegations: one probe of the primary key for each rights, however many delegations the two wallets have.
@@ -67,7 +71,8 @@ export const fromLog =
       rights: "asked.rights",
     };
     const latest = selectLatestChange(log, delegation, { block: "q.block", condition });
-    const rights = version === "v2" ? `('${FULL_RIGHTS}'), (q.rights)` : `('${FULL_RIGHTS}')`;
+    // Not full rights twice: each delegation is read once.
+    const rights = version === "v2" ? `('${FULL_RIGHTS}'), (nullif(q.rights, '${FULL_RIGHTS}'))` : `('${FULL_RIGHTS}')`;
     return `from (values ${rights}) asked (rights) cross join lateral ${latest} d where d.active`;
   };
 
@@ -82,15 +87,3 @@ export const checkRule = (from: FromScope, check: Check): string => {
   const amounts = scopes.filter((scope) => !isBroader(scope)).map((scope) => `(select max(d.amount) ${from(scope)})`);
   return `case when ${existsAny(scopes.filter(isBroader))} then ${MAX_UINT256} else coalesce(${amounts.join()}, 0) end`;
 };
-
-/**
- * Builds the SQL query for all delegations that satisfy a check, each on its own, with its rank (`breadth`, 0 is the
- * broadest) and the balance that it grants (`gives`).
- */
-export const selectGrants = (from: FromScope, check: Check): string =>
-  SATISFYING_SCOPES[check]
-    .map((scope, breadth) => {
-      const gives = isBroader(scope) ? `${MAX_UINT256}` : "d.amount";
-      return `select d.*, ${breadth} as breadth, ${isBalanceCheck(check) ? gives : "null"}::numeric as gives ${from(scope)}`;
-    })
-    .join(" union all ");

@@ -1,3 +1,6 @@
+import { FULL_RIGHTS } from "./delegation.ts";
+import type { RegistryVersion } from "./networks.ts";
+
 /** The columns that identify a delegation in the log. */
 export const DELEGATION_KEY = "chain_id, registry, vault, delegate, type, contract, token_id, rights";
 
@@ -28,6 +31,40 @@ export const keyColumns = (row = ""): KeyColumns => ({
 
 /** The expression of the log's index by delegation. */
 export const KEY_HASH = `(${hash(joinKey(keyColumns()))})`;
+
+/** One of a delegation's wallets. */
+export type End = "vault" | "delegate";
+
+/** SQL expressions for one of a delegation's wallets and its scope. */
+type ScopeColumns = Omit<KeyColumns, End> & { wallet: string };
+
+const joinScope = ({ chainId, registry, wallet, type, contract, tokenId, rights }: ScopeColumns): string =>
+  `(${chainId})::text || ${registry} || ${wallet} || ${type} || ${contract} || (${tokenId})::text || ${rights}`;
+
+/** The scope's columns of a row. The tables of active delegations have no registry, and that of v1 no rights. */
+const scopeColumns = (end: End, table: RegistryVersion | "log", row = ""): ScopeColumns => ({
+  ...keyColumns(row),
+  wallet: `${row}${end}`,
+  ...(table !== "log" && { registry: `'${table}'` }),
+  ...(table === "v1" && { rights: `'${FULL_RIGHTS}'` }),
+});
+
+/** The expression of an index by one of the wallets and the scope. */
+export const scopeHash = (end: End, table: RegistryVersion | "log"): string =>
+  `(${hash(joinScope(scopeColumns(end, table)))})`;
+
+/** SQL condition for the rows `row` of exactly one scope and wallet: it can be found by that index. */
+export const isOfScope = (
+  end: End,
+  table: RegistryVersion | "log",
+  { row, scope }: { row: string; scope: ScopeColumns },
+): string => {
+  const [found, asked] = [joinScope(scopeColumns(end, table, row)), joinScope(scope)];
+  return `${hash(found)} = ${hash(asked)} and ${found} = ${asked}`;
+};
+
+/** True for a change that made a delegation: the log's indexes by scope have only these. */
+export const IS_MADE = "active and not was_active";
 
 /**
  * Selects a delegation's latest change up to a block: one probe of the log's index by delegation, whatever the wallets

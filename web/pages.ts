@@ -22,6 +22,13 @@ export const PAGES = [
     ],
   },
   {
+    name: "checks",
+    path: "/checks",
+    title: "Check a list",
+    description: "Check a list of wallets against the delegation registries, and download it with the answers.",
+    links: [{ label: "Check a list", href: "/checks" }],
+  },
+  {
     name: "insights",
     path: "/insights",
     title: "Insights",

@@ -10,24 +10,31 @@ const UNREPEATABLE = "chainId";
 
 /**
  * Defines the parameters of an operation, for its contract and for its handler.
+ * @param lists - query parameters that may be given several times: their schema is of an array
  * @param synonyms - other names of query parameters
  * @param validate - finds errors that involve several parameters
+ * @param validateAll - finds errors of parameters that are valid otherwise
  */
 export const defineParameters = <Query extends Shape, Params extends Shape = Record<never, never>>({
   params = {} as Params,
   query,
+  lists = [],
   synonyms = {},
   validate,
+  validateAll,
 }: {
   params?: Params;
   query: Query;
+  lists?: readonly string[];
   synonyms?: Readonly<Record<string, string>>;
   validate?: (values: Partial<ValuesOf<Params, Query>>) => ParameterError[];
+  validateAll?: (values: ValuesOf<Params, Query>) => ParameterError[];
 }) => {
   const pathSchemas = Object.entries(params);
   const queryParameters = Object.entries(query).map(([name, schema]): QueryParameter => {
     const missing = schema.safeParse(undefined);
-    return { name, synonym: synonyms[name], schema, isRequired: !missing.success, defaultValue: missing.data };
+    const isList = lists.includes(name);
+    return { name, synonym: synonyms[name], schema, isList, isRequired: !missing.success, defaultValue: missing.data };
   });
 
   /** Reads all parameters. Throws a Problem that names every bad one. */
@@ -52,6 +59,7 @@ export const defineParameters = <Query extends Shape, Params extends Shape = Rec
       }
     }
     if (validate) errors.push(...validate(values as Partial<ValuesOf<Params, Query>>));
+    if (validateAll && errors.length === 0) errors.push(...validateAll(values as ValuesOf<Params, Query>));
     if (errors.length > 0) throw badParameters(errors);
     return values as ValuesOf<Params, Query>;
   };
@@ -92,6 +100,7 @@ type QueryParameter = {
   name: string;
   synonym: string | undefined;
   schema: z.ZodType;
+  isList: boolean;
   isRequired: boolean;
   defaultValue: unknown;
 };
@@ -100,7 +109,7 @@ const NO_TEXTS: readonly string[] = [];
 
 /** Parses a query parameter, which may occur any number of times under any of its names. */
 const parseTexts = (
-  { name, synonym, schema, isRequired, defaultValue }: QueryParameter,
+  { name, synonym, schema, isList, isRequired, defaultValue }: QueryParameter,
   texts: readonly string[],
   isMalformed: boolean,
 ): { value: unknown } | { error: string } => {
@@ -109,8 +118,12 @@ const parseTexts = (
     if (!isRequired) return { value: defaultValue };
     return { error: `is required${synonym === undefined ? "" : ` (or its other name, ${synonym})`}` };
   }
-  if (name === UNREPEATABLE && others.length > 0) return { error: "must be given once" };
+  if (name === UNREPEATABLE && !isList && others.length > 0) return { error: "must be given once" };
   if (isMalformed) return { error: "is not properly percent-encoded" };
+  if (isList) {
+    const parsed = schema.safeParse(texts);
+    return parsed.success ? { value: parsed.data } : { error: messageOf(parsed.error) };
+  }
   const first = schema.safeParse(text);
   if (!first.success) return { error: messageOf(first.error) };
   for (const other of others) {

@@ -104,13 +104,30 @@ const minBlock = parsedText("must be a block number in decimal digits", parseBlo
 /** Parameters for the block of an answer. */
 export const blocks = { block, minBlock };
 
-/** The block that a request asks for, in digits or "finalized". */
-export type AskedBlock = { block?: string | undefined; minBlock?: string | undefined };
+/** For questions about several networks. */
+export const timestamp = parsedText("must be a time in seconds since 1970, in decimal digits", (text) =>
+  /^\d{1,11}$/.test(text) ? String(Number(text)) : undefined,
+)
+  .optional()
+  .openapi({
+    type: "integer",
+    minimum: 0,
+    description:
+      "A past time, in seconds since 1970: on each network, the answer is for the state after its last block up to then. A time that is not indexed yet is a 503.",
+  });
 
-export const validateBlocks = ({ block, minBlock }: AskedBlock): ParameterError[] =>
-  block !== undefined && minBlock !== undefined
-    ? [{ parameter: "minBlock", message: "must not be given together with block" }]
-    : [];
+/** The block that a request asks for, in digits or "finalized", or the time. */
+export type AskedBlock = {
+  block?: string | undefined;
+  minBlock?: string | undefined;
+  timestamp?: string | undefined;
+};
+
+/** Reports all but the first of block, minBlock and timestamp. */
+export const validateBlocks = ({ block, minBlock, timestamp }: AskedBlock): ParameterError[] => {
+  const [first, ...others] = Object.entries({ block, minBlock, timestamp }).filter(([, value]) => value !== undefined);
+  return others.map(([parameter]) => ({ parameter, message: `must not be given together with ${first?.[0]}` }));
+};
 
 export const numbers = z
   .enum(["number", "string"], { error: 'must be "number" or "string"' })
@@ -120,16 +137,14 @@ export const numbers = z
       "The format of balances and token ids: JSON numbers of any length, or JSON strings for clients that cannot read big integers.",
   });
 
-export const details = parsedText('must be "true" or "false"', (text) =>
-  text === "true" ? true : text === "false" ? false : undefined,
-)
-  .default(false)
-  .openapi({
-    type: "boolean",
-    default: false,
-    description:
-      "Adds direction, chain, rights, amount, token standard, and the event that made the delegation active.",
-  });
+export const flag = (description: string) =>
+  parsedText('must be "true" or "false"', (text) => (text === "true" ? true : text === "false" ? false : undefined))
+    .default(false)
+    .openapi({ type: "boolean", default: false, description });
+
+export const details = flag(
+  "Adds direction, chain, rights, amount, token standard, and the event that made the delegation active.",
+);
 
 export const integerUpTo = (max: number) =>
   parsedText(`must be a whole number from 1 to ${max}`, (text) => {

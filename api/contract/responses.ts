@@ -118,6 +118,16 @@ export const describeAnswers = (
   ...describeProblems(takesKey),
 });
 
+/** Describes the responses of an operation that answers about several networks, in pages. */
+export const describePages = (description: string, schema: z.ZodType, example: unknown): RouteConfig["responses"] => ({
+  200: {
+    description,
+    headers: { ...LINK, ...RATE_LIMIT },
+    content: { "application/json": { schema, example } },
+  },
+  ...describeProblems(true),
+});
+
 /** Describes the responses of the operation that answers many checks. */
 export const describeBulkAnswers = (
   description: string,

@@ -23,9 +23,11 @@ export const CONNECT_TIMEOUT_MS = 1_300;
 
 /**
  * One plan for each statement, whatever the values: an answer costs the same for every wallet. Without
- * statistics, right after a backfill, Postgres might prefer to scan a table.
+ * statistics, right after a backfill, Postgres might prefer to scan a table. A bitmap scan would read and sort all rows
+ * of a wallet for its first page.
  */
-export const PLANNER_OPTIONS = "-c plan_cache_mode=force_generic_plan -c enable_seqscan=off -c jit=off";
+export const PLANNER_OPTIONS =
+  "-c plan_cache_mode=force_generic_plan -c enable_seqscan=off -c enable_bitmapscan=off -c jit=off";
 
 export const queryTimeoutMs = (pool: PoolName): number => POOLS[pool].timeoutMs + CANCEL_GRACE_MS;
 

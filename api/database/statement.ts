@@ -33,3 +33,17 @@ export const memoizeByDatabase = <Value, Names extends string[] = []>(
     return value;
   };
 };
+
+/** Remembers the result for each kind of statement. */
+export const memoize = <Kind, Value>(
+  create: (kind: Kind) => Value,
+  name: (kind: Kind) => string,
+): ((kind: Kind) => Value) => {
+  const values = new Map<string, Value>();
+  return (kind) => {
+    const key = name(kind);
+    const value = values.get(key) ?? create(kind);
+    values.set(key, value);
+    return value;
+  };
+};

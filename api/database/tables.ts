@@ -82,14 +82,15 @@ export const indexTables = (schema: string) => {
         event: text().notNull(),
       }),
     ),
-    indexedBlock: ponderTable<typeof ponder.indexedBlock, "finalizedNumber">()(
+    indexedBlock: ponderTable<typeof ponder.indexedBlock, "finalizedNumber" | "finalizedTimestamp">()(
       shard.table("indexed_block", {
         chainId: chainId(),
         number: bigint({ mode: "bigint" }).notNull(),
         hash: hex().notNull(),
         timestamp: bigint({ mode: "bigint" }).notNull(),
-        /** Only in the view, to which the indexer adds it. */
+        /** Only in the view, to which the indexer adds them. */
         finalizedNumber: bigint({ mode: "bigint" }).notNull(),
+        finalizedTimestamp: bigint({ mode: "bigint" }).notNull(),
       }),
     ),
   };

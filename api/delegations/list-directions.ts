@@ -1,9 +1,9 @@
 import { and, eq, ne, type Placeholder, type SQL, sql } from "drizzle-orm";
+import { FULL_RIGHTS } from "../../registry/delegation.ts";
 import type { RegistryVersion } from "../../registry/networks.ts";
 import { keyColumns, selectLatestChange } from "../../registry/state-at.ts";
 import { aliasColumns } from "../database/columns.ts";
 import type { Database } from "../database/database.ts";
-import { hasIndexedBlock } from "../database/freshness.ts";
 import { delegationTable, indexTables } from "../database/tables.ts";
 import { INCOMING, OUTGOING } from "./list-rows.ts";
 
@@ -16,22 +16,33 @@ export type ListKind = {
   block?: string | undefined;
 };
 
-type Direction = typeof INCOMING | typeof OUTGOING;
+export type Direction = typeof INCOMING | typeof OUTGOING;
 
 /** A wallet's rows after a position, up to a limit. At a past block, the limit is the number of changes to read. */
-export type ListRange = { chainId: SQL; wallet: SQL; block: SQL; after?: SQL; limit: number | Placeholder };
+export type ListRange = {
+  chainId: SQL;
+  wallet: SQL;
+  block: SQL;
+  after?: SQL;
+  limit: number | Placeholder;
+  /** A condition without which nothing is read. */
+  canRead: SQL;
+};
+
+/** v1 has full rights only, and no amounts. */
+const V1_DETAILS = { rights: sql.raw(`'${FULL_RIGHTS}'::text`), amount: sql.raw("0::numeric") };
 
 /** Selects one direction of a wallet's active delegations, oldest first. */
 const selectActiveDirection = (
   database: Database,
   { schema, version, hasDetails }: ListKind,
   direction: Direction,
-  { chainId, wallet, after, limit }: ListRange,
+  { chainId, wallet, after, limit, canRead }: ListRange,
 ) => {
   const { delegationV2 } = indexTables(schema);
   const table = delegationTable(schema, version);
   const [own, other] = direction === INCOMING ? [table.delegate, table.vault] : [table.vault, table.delegate];
-  const v2Details = version === "v2" && { rights: delegationV2.rights, amount: delegationV2.amount };
+  const v2Details = version === "v2" ? { rights: delegationV2.rights, amount: delegationV2.amount } : V1_DETAILS;
   const details = { ...v2Details, blockTimestamp: table.blockTimestamp, transactionHash: table.transactionHash };
   return database.db
     .select(
@@ -56,8 +67,7 @@ const selectActiveDirection = (
         // A delegation to itself is listed once, as incoming.
         direction === OUTGOING ? ne(table.vault, table.delegate) : undefined,
         after && sql`(${table.blockNumber}, ${table.logIndex}) > (${after})`,
-        // Postgres evaluates this once in a statement, not for each wallet.
-        hasIndexedBlock(database, schema),
+        canRead,
       ),
     )
     .orderBy(table.blockNumber, table.logIndex)
@@ -73,7 +83,7 @@ const selectPastDirection = (
   database: Database,
   { schema, version, hasDetails }: ListKind,
   direction: Direction,
-  { chainId, wallet, block, after, limit }: ListRange,
+  { chainId, wallet, block, after, limit, canRead }: ListRange,
 ) => {
   const { delegationChange: change } = indexTables(schema);
   const own = direction === INCOMING ? change.delegate : change.vault;
@@ -85,7 +95,7 @@ const selectPastDirection = (
         eq(own, wallet),
         sql`${change.blockNumber} <= ${block}::bigint`,
         after && sql`(${change.blockNumber}, ${change.logIndex}) > (${after})`,
-        hasIndexedBlock(database, schema),
+        canRead,
       )}
       order by block_number, log_index, ordinal limit ${limit}
     ) changes) as made`;
@@ -96,9 +106,9 @@ const selectPastDirection = (
   const latest = selectLatestChange(log, keyColumns("made."), { block: "made.asked_block", condition });
   const isListed = sql`coalesce(latest.active and (latest.made_block, latest.made_log_index) = (made.block_number, made.log_index), false)`;
   const isLastRead = sql`coalesce(made.number = ${limit}, false)`;
-  const v2Details = version === "v2" && { rights: sql`made.rights`, amount: sql`latest.amount` };
   const details = {
-    ...v2Details,
+    rights: sql`made.rights`,
+    amount: sql`latest.amount`,
     blockTimestamp: sql`made.block_timestamp`,
     transactionHash: sql`made.transaction_hash`,
   };

@@ -3,7 +3,7 @@ import { unionAll } from "drizzle-orm/pg-core";
 import type { Address } from "viem";
 import { aliasColumns, nullColumns, pickColumns } from "../database/columns.ts";
 import type { Database } from "../database/database.ts";
-import { selectFreshness } from "../database/freshness.ts";
+import { hasIndexedBlock, selectFreshness } from "../database/freshness.ts";
 import { compileStatement, type Statement } from "../database/statement.ts";
 import { indexTables } from "../database/tables.ts";
 import { type ListKind, selectDirection } from "./list-directions.ts";
@@ -25,6 +25,8 @@ export const listStatement = (database: Database, kind: ListKind): Statement<Lis
     wallet: sql`${value("wallet")}`,
     block: sql`${value("block")}`,
     limit: value("limit"),
+    // Postgres evaluates this once in a statement, not for each wallet.
+    canRead: hasIndexedBlock(database, kind.schema),
   };
   const incoming = selectDirection(database, kind, INCOMING, {
     ...range,
@@ -86,7 +88,13 @@ export const MAX_SHORT_LIST = 20;
  */
 export const shortListsStatement = (database: Database, kind: ListKind): Statement<ListRow> => {
   const { indexedBlock } = indexTables(kind.schema);
-  const range = { chainId: sql`q.chain_id`, wallet: sql`q.wallet`, block: sql`q.block`, limit: MAX_SHORT_LIST + 1 };
+  const range = {
+    chainId: sql`q.chain_id`,
+    wallet: sql`q.wallet`,
+    block: sql`q.block`,
+    limit: MAX_SHORT_LIST + 1,
+    canRead: hasIndexedBlock(database, kind.schema),
+  };
   const list = unionAll(
     selectDirection(database, kind, INCOMING, range),
     selectDirection(database, kind, OUTGOING, range),

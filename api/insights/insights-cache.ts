@@ -5,7 +5,9 @@ import { withDeadline } from "../database/deadline.ts";
 import { overloaded } from "../database/problems.ts";
 import { checksumAddress } from "../delegations/checksum-address.ts";
 import { Problem } from "../problem.ts";
+import { showChange } from "../wallets/wallet-json.ts";
 import type { ActivityRow, InsightRows } from "./read-insights.ts";
+import type { NewestChange } from "./read-newest-changes.ts";
 
 /** Age at which a snapshot is refreshed. */
 const FRESH_MS = 60_000;
@@ -15,7 +17,10 @@ const RETRY_MS = 10_000;
 const FIRST_READ_TIMEOUT_MS = 8_000;
 
 /** A response body with its ETag. */
-type InsightsSnapshot = { body: string; etag: string; readAt: number };
+type Part = { body: string; etag: string };
+
+/** All insights, and only the newest changes: those are short. */
+type InsightsSnapshot = { data: Part; newest: Part; readAt: number };
 
 /**
  * Caches the insights: reads them at most once a minute, whatever the traffic. Requests get the last snapshot, which
@@ -71,8 +76,13 @@ export class InsightsCache {
 const notReady = () => overloaded("The insights are not ready yet. Try again in a moment.");
 
 const writeSnapshot = (rows: InsightRows, readAt: number): InsightsSnapshot => {
-  const body = JSON.stringify(showInsights(rows, readAt));
-  return { body, etag: `"${hash("sha256", body, "base64url")}"`, readAt };
+  const insights = showInsights(rows, readAt);
+  return { data: writePart(insights), newest: writePart({ newest: insights.newest }), readAt };
+};
+
+const writePart = (content: object): Part => {
+  const body = JSON.stringify(content);
+  return { body, etag: `"${hash("sha256", body, "base64url")}"` };
 };
 
 type Counts = { made: number; changed: number; revoked: number };
@@ -87,8 +97,8 @@ const sumCounts = (activity: readonly ActivityRow[]): Counts =>
     { made: 0, changed: 0, revoked: 0 },
   );
 
-/** Formats the response that docs/explorer-api.md describes. */
-const showInsights = ({ days, weeks, contracts, summedChains }: InsightRows, readAt: number) => ({
+/** Formats the response that docs/insights-api.md describes. */
+const showInsights = ({ days, weeks, contracts, summedChains, newestChanges }: InsightRows, readAt: number) => ({
   readAt: Math.floor(readAt / 1000),
   totals: showTotals(weeks),
   networks: summedChains.map((chainId) => ({
@@ -104,7 +114,10 @@ const showInsights = ({ days, weeks, contracts, summedChains }: InsightRows, rea
     contract: checksumAddress(contract as Address),
     ...counts,
   })),
+  newest: newestChanges.map(showNewestChange),
 });
+
+const showNewestChange = (change: NewestChange) => ({ network: networkName(change.chainId), ...showChange(change) });
 
 const showTotals = (activity: readonly ActivityRow[]) => {
   const counts = sumCounts(activity);

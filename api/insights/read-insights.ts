@@ -1,5 +1,7 @@
 import type { Database } from "../database/database.ts";
 import type { Statement } from "../database/statement.ts";
+import type { Shards } from "../shards/shards.ts";
+import { type NewestChange, readNewestChanges } from "./read-newest-changes.ts";
 
 const RECENT_DAYS = 90;
 const TOP_CONTRACTS = 20;
@@ -21,6 +23,7 @@ export type InsightRows = {
   weeks: ActivityRow[];
   contracts: ContractActivity[];
   summedChains: number[];
+  newestChanges: NewestChange[];
 };
 
 type Row = {
@@ -67,9 +70,12 @@ const STATEMENT: Statement<Row> = {
 };
 
 /** Reads the activity of all time from the analytics schema. Slow: requests must not wait for it. */
-export const readInsights = async (database: Database): Promise<InsightRows> => {
+export const readInsights = async (database: Database, shards: Shards): Promise<InsightRows> => {
   const rows = await database.read("background", STATEMENT, {});
   const rowsOf = (kind: Row["kind"]) => rows.filter((row) => row.kind === kind);
+  const summedChains = rowsOf("chain").map(({ chainId }) => Number(chainId));
+  await shards.refreshIfOld();
+  const readable = shards.chainStates().filter(({ chainId, isServed }) => isServed && summedChains.includes(chainId));
   return {
     days: rowsOf("day").map(readActivity),
     weeks: rowsOf("week").map(readActivity),
@@ -81,7 +87,8 @@ export const readInsights = async (database: Database): Promise<InsightRows> => 
         made: Number(made),
       }))
       .toSorted((a, b) => b.delegations - a.delegations || b.made - a.made),
-    summedChains: rowsOf("chain").map(({ chainId }) => Number(chainId)),
+    summedChains,
+    newestChanges: await readNewestChanges(database, readable),
   };
 };
 

@@ -21,7 +21,7 @@ export type Admission = {
 };
 
 /** Paths on which an API key counts. */
-const TAKES_KEY = /^\/registry\/(v2\/|checks)/;
+const TAKES_KEY = /^\/(registry\/(v2\/|checks)|wallets\/)/;
 
 /** Refusals of one client in one turn of the event loop. A flood of them would leave others little time. */
 const MAX_REFUSALS = 2;
@@ -104,7 +104,7 @@ export const admit = ({ keys, usage, limiter, trustedProxies, metrics }: Admissi
   };
 };
 
-/** Applies the rate limit to the developer page, counted apart from requests to /registry and /explorer. */
+/** Applies the rate limit to the developer page, counted apart from requests to /registry and /wallets. */
 export const admitToPortal = ({
   limiter,
   trustedProxies,

@@ -3,7 +3,7 @@ import type { Logger } from "pino";
 import { networks, type RegistryVersion } from "../../registry/networks.ts";
 import type { AskedBlock } from "../contract/parameters.ts";
 import type { Database } from "../database/database.ts";
-import type { Freshness } from "../database/freshness.ts";
+import { type Freshness, isFinal } from "../database/freshness.ts";
 import { INDEX_RETRY_SECONDS, notIndexed, type ParameterError, Problem } from "../problem.ts";
 import type { ApiSettings } from "../settings.ts";
 import { readShards, type ShardChain } from "./read-shards.ts";
@@ -129,6 +129,13 @@ export class Shards {
     return this.#notStarted;
   }
 
+  /** Tells why there may be chains that are not known yet: their shard has not started. Null if there are none. */
+  findUnknownChains(): Problem | null {
+    if (this.#notStarted.length === 0) return null;
+    const names = this.#notStarted.map((name) => `"${name}"`).join(", ");
+    return this.#readFailure ?? notIndexed(`The chains of shard ${names} are not known: it has not started.`);
+  }
+
   shardStates(): ShardState[] {
     return this.#names.map((shard) => ({
       shard,
@@ -202,18 +209,23 @@ export class Shards {
   /**
    * Throws a problem if an answer could be wrong.
    * @param freshness - read in the same statement as the answer
-   * @param block - the past block of the answer. If it is final, the answer holds however old the index is.
-   * @param minBlock - a block that the index must have reached
+   * @param asked - the past block or time of the answer, or a block that the index must have reached. If the state is
+   * final, the answer holds however old the index is.
    */
-  requireFresh(chainId: number, freshness: Freshness | null, { block, minBlock }: AskedBlock = {}): Freshness {
-    const isFinal = freshness !== null && block !== undefined && BigInt(block) <= BigInt(freshness.finalizedBlock);
-    const problem = isFinal ? null : this.#findProblem(chainId, freshness);
+  requireFresh(chainId: number, freshness: Freshness | null, asked: AskedBlock = {}): Freshness {
+    const problem = freshness && isFinal(freshness, asked) ? null : this.#findProblem(chainId, freshness);
     if (problem) throw problem;
     if (!freshness) throw notIndexed(this.#describeMissing());
+    const { block, minBlock, timestamp } = asked;
+    const { indexedBlock, indexedBlockTimestamp } = freshness;
+    const indexed = `${describeChain(chainId)} is indexed up to block ${indexedBlock}`;
     const needed = block ?? minBlock;
-    if (needed !== undefined && BigInt(needed) > BigInt(freshness.indexedBlock)) {
-      const indexed = `${describeChain(chainId)} is indexed up to block ${freshness.indexedBlock}`;
+    if (needed !== undefined && BigInt(needed) > BigInt(indexedBlock)) {
       throw notIndexed(`${indexed}, not yet up to block ${needed}.`);
+    }
+    // Another block with the timestamp of the newest one may follow.
+    if (timestamp !== undefined && Number(timestamp) >= this.#findKnownTime(chainId, freshness)) {
+      throw notIndexed(`${indexed}, of ${indexedBlockTimestamp}, not yet beyond ${timestamp}.`);
     }
     return freshness;
   }
@@ -240,11 +252,24 @@ export class Shards {
    */
   #findLag(chainId: number, freshness: Freshness): number {
     const age = blockAge(freshness);
+    const seenAt = this.#findSeenAt(chainId, freshness);
+    return seenAt ? Math.min(age, secondsSince(seenAt)) : age;
+  }
+
+  /** The time before which all blocks of a chain are indexed, in seconds. A block may be made late, but not by more than answers may be. */
+  #findKnownTime(chainId: number, freshness: Freshness): number {
+    const seenAt = this.#findSeenAt(chainId, freshness);
+    const indexed = Number(freshness.indexedBlockTimestamp);
+    return seenAt ? Math.max(indexed, Math.floor(seenAt.getTime() / 1000) - this.maxLagSeconds) : indexed;
+  }
+
+  /** When the indexed block was last seen as the newest of a quiet chain; null if it was not. */
+  #findSeenAt(chainId: number, freshness: Freshness): Date | null {
     const chain = this.#findQuietChain(chainId);
     const isNewest =
       chain?.newestBlock === Number(freshness.indexedBlock) &&
       chain.newestBlockTimestamp === Number(freshness.indexedBlockTimestamp);
-    return isNewest ? Math.min(age, secondsSince(chain.newestBlockSeenAt)) : age;
+    return isNewest ? chain.newestBlockSeenAt : null;
   }
 
   #findQuietChain(chainId: number): ShardChain | undefined {
@@ -264,7 +289,7 @@ export class Shards {
   }
 }
 
-const describeChain = (chainId: number) => `Chain ${chainId} (${networks.get(chainId)?.name})`;
+export const describeChain = (chainId: number) => `Chain ${chainId} (${networks.get(chainId)?.name})`;
 
 /** The newest known block of a chain: the indexed block may be newer than the head that the indexer last recorded. */
 export const newestKnownBlock = ({ newestBlock, freshness }: Pick<ShardChain, "newestBlock" | "freshness">): number =>

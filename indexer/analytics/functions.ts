@@ -1,9 +1,18 @@
 import { CHECKS, type Check, checkRule, fromActive, fromLog, isBalanceCheck } from "../../registry/check-rule.ts";
 import { FULL_RIGHTS, MAX_UINT256, NO_CONTRACT, NO_TOKEN } from "../../registry/delegation.ts";
+import {
+  askAnyCheck,
+  CHECK_NAMES,
+  otherEnd,
+  type Source,
+  selectCandidates,
+  selectGrants,
+} from "../../registry/grants.ts";
 import type { RegistryVersion } from "../../registry/networks.ts";
+import type { End } from "../../registry/state-at.ts";
 import { DIGEST_WORDS, sumDigests } from "../../registry/state-digest.ts";
 import { activeDelegations, selectDelegationsAt, selectPeriods } from "./shard-tables.ts";
-import { DELEGATIONS, selectColumns } from "./views.ts";
+import { DELEGATION, DELEGATIONS, selectColumns } from "./views.ts";
 
 export type SqlFunction = {
   name: string;
@@ -214,6 +223,124 @@ end`,
   };
 };
 
+const quote = (names: readonly string[]) => names.map((name) => `'${name}'`).join(", ");
+
+/** Selects the wallets at the other end of a wallet's delegations that satisfy a check, with the broadest delegation. */
+const selectWalletsOf = (end: End, moment: Source["moment"]): string => {
+  const source: Source = {
+    active: activeDelegations,
+    log: "indexer.delegation_change",
+    moment,
+    condition: "true",
+  };
+  const asked = askAnyCheck({ check: "asked_check", registry: "asked_registry" });
+  const first = (column: string) => `(array_agg(${column} order by breadth, block_number, log_index))[1]`;
+  const other = otherEnd(end);
+  return `
+  select chain_id, ${other}, max(gives), array_agg(distinct registry order by registry),
+    ${first(DELEGATION.type[0])}, ${first(DELEGATION.token_standard[0])},
+    ${first("block_number")}, to_timestamp(${first("block_timestamp")}), ${first("transaction_hash")}, count(*)
+  from (
+    select q.chain_id, q.${other}, found.*
+    from (
+      select q.*, q.wallet as ${end}, candidate.other as ${other}
+      from (
+        select asked.chain_id, asked_wallet as wallet, asked_contract as contract, asked_token_id as token_id,
+          asked_rights as rights, -1 as after_breadth, 0 as after_block, 0 as after_log, null::bigint as rows,
+          coalesce(at_block, (
+            select change.block_number from indexer.delegation_change change
+            where change.chain_id = asked.chain_id and change.block_timestamp <= asked_time
+            order by change.block_timestamp desc, change.block_number desc limit 1)) as block
+        from unnest(asked_chains) as asked (chain_id)
+      ) q
+      cross join lateral (select distinct other from (${selectCandidates(source, end, asked)}) candidates) candidate
+    ) q
+    cross join lateral (${selectGrants(source, asked)}) found
+  ) granted
+  group by chain_id, ${other}
+  order by chain_id, min(breadth), ${first("block_number")}, ${first("log_index")}`;
+};
+
+const defineWalletsOf = (end: End): SqlFunction => {
+  const other = otherEnd(end);
+  const balances = CHECK_NAMES.filter(isBalanceCheck);
+  const withToken = CHECK_NAMES.filter((check) => SCOPE_ARGUMENTS[check].includes("token_id"));
+  const refuse = (message: string, values = "asked_check") => raise(message, values, "invalid_parameter_value");
+  return {
+    name: `analytics.${other}s_of`,
+    args: [
+      "wallet text",
+      "contract text default null",
+      "token_id numeric default null",
+      "rights text default null",
+      '"check" text default null',
+      "registry text default 'both'",
+      "chain_ids bigint[] default null",
+      "at_block bigint default null",
+      "at_time timestamptz default null",
+    ],
+    returns: `table (chain_id bigint, ${other} text, amount numeric, registries text[], type text, token_standard text, since_block bigint, since timestamptz, transaction_hash text, delegations bigint)`,
+    options: PROBING,
+    // Of two things with the same name the column is used: the body copies its arguments into constants.
+    body: `
+#variable_conflict use_column
+declare
+  asked_wallet constant text := analytics.parse_address(wallet, 'wallet');
+  asked_contract constant text := case when contract is null then ${ARGUMENTS.contract.zero} else ${ARGUMENTS.contract.parse} end;
+  asked_token_id constant numeric := case when token_id is null then ${ARGUMENTS.token_id.zero} else ${ARGUMENTS.token_id.parse} end;
+  asked_rights constant text := ${ARGUMENTS.rights.parse};
+  asked_check constant text := coalesce("check", case when token_id is not null then 'token' when contract is not null then 'contract' else 'all' end);
+  asked_registry constant text := registry;
+  asked_chains constant bigint[] := case when chain_ids is not null then array(select distinct unnest(chain_ids))
+    else array(select chain.chain_id from analytics.chains chain
+      where asked_registry = 'both' or case asked_registry when 'v1' then chain.registry_v1 else chain.registry_v2 end is not null) end;
+  asked_time constant bigint := floor(extract(epoch from at_time));
+  chain analytics.chains;
+begin
+  if asked_check not in (${quote(CHECK_NAMES)}) then
+    ${refuse(`check must be one of ${CHECK_NAMES.join(" ")}, not %L`)};
+  end if;
+  if (contract is not null) <> (asked_check <> 'all') then
+    ${refuse("the check %s needs a contract, and only all has none")};
+  end if;
+  if (token_id is not null) <> (asked_check in (${quote(withToken)})) then
+    ${refuse(`token_id is for the checks ${withToken.join(" ")}, which need it, not for %s`)};
+  end if;
+  if asked_registry is null or asked_registry not in ('v1', 'v2', 'both') then
+    ${refuse("registry must be v1, v2 or both, not %L", "asked_registry")};
+  end if;
+  if asked_registry = 'v1' and asked_check in (${quote(balances)}) then
+    ${refuse("the check %s is for balances, which only v2 has")};
+  end if;
+  if at_block is not null and (at_time is not null or cardinality(asked_chains) > 1) then
+    raise exception using errcode = 'invalid_parameter_value', message = 'at_block is for one chain: use at_time for several, not both';
+  end if;
+  for chain in select known.* from analytics.chains known where known.chain_id = any (asked_chains) loop
+    if asked_time >= extract(epoch from chain.indexed_block_timestamp) then
+      ${raise("Chain %s is indexed up to %s, not yet beyond %s", "chain.chain_id, chain.indexed_block_timestamp, at_time", "object_not_in_prerequisite_state")};
+    end if;
+  end loop;
+  perform analytics.known_block(asked.chain_id, nullif(asked_registry, 'both'), at_block) from unnest(asked_chains) as asked (chain_id);
+  if at_block is null and at_time is null then
+    return query ${selectWalletsOf(end, "now")};
+  else
+    return query ${selectWalletsOf(end, "past")};
+  end if;
+end`,
+    comment: [
+      end === "delegate"
+        ? "The vaults for which a wallet may act: all for which the check is true, or its balance above 0."
+        : "The delegates that may act for a wallet: all for which the check is true, or its balance above 0.",
+      "The same rows as the API's, one for each chain and wallet. Raises an exception if the answer is not known for one of the chains.",
+      "wallet: the wallet. contract: the contract to act for, by default the whole wallet. token_id: the token to act for, by default the whole contract.",
+      "rights: the rights required, by default full rights. check: by default all, contract or token, by the arguments; token is for a token of any standard.",
+      "registry: v1, v2 or both. chain_ids: the chains, by default all. at_block: a past block of one chain. at_time: a past time.",
+      `Columns: chain_id: the chain. ${other}: the other wallet. amount: the balance that the check grants. registries: those that grant it.`,
+      "type: the type of the broadest delegation that grants it. token_standard: its standard. since_block: its block. since: the time of that block. transaction_hash: its transaction. delegations: how many grant it.",
+    ].join(" "),
+  };
+};
+
 const DELEGATIONS_AT: SqlFunction = {
   name: "analytics.delegations_at",
   args: ["chain_id bigint", "block bigint"],
@@ -287,6 +414,8 @@ export const FUNCTIONS: readonly SqlFunction[] = [
   ...PARSING,
   KNOWN_BLOCK,
   ...(["v2", "v1"] as const).flatMap((version) => CHECKS[version].map((check) => defineCheck(version, check))),
+  defineWalletsOf("delegate"),
+  defineWalletsOf("vault"),
   DELEGATIONS_AT,
   STATE_DIGEST,
 ];

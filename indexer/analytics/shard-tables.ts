@@ -24,6 +24,8 @@ export const SHARD_TABLES = {
     log_index: "integer",
     ordinal: "integer",
     was_active: "boolean",
+    made_block: "bigint",
+    made_log_index: "integer",
   },
   delegation_v1: {
     chain_id: "bigint",

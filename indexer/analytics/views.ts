@@ -15,7 +15,7 @@ export type View = {
 };
 
 /** Columns as data teams expect them: null for "not limited", and the API's names of types. */
-const DELEGATION = {
+export const DELEGATION = {
   chain_id: ["chain_id", "The chain's id."],
   registry: ["registry", "The registry: v1 or v2."],
   type: [

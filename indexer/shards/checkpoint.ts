@@ -4,6 +4,10 @@ export const checkpointBlock = (checkpoint: string) => `substring(${checkpoint} 
 /** SQL for the newest final block of a row `block` of indexed_block and its chain's row `checkpoint`. */
 export const FINAL_BLOCK = `least(block.number, ${checkpointBlock("checkpoint.finalized_checkpoint")})`;
 
+/** SQL for the timestamp of that block. */
+export const FINAL_TIMESTAMP =
+  "least(block.timestamp, substring(checkpoint.finalized_checkpoint from 1 for 10)::bigint)";
+
 /** Formats the checkpoint after all events of a block. */
 export const formatCheckpoint = (block: { chainId: number; number: number; timestamp: bigint }): string => {
   const digits = (value: number | bigint, length: number) => String(value).padStart(length, "0");

@@ -1,7 +1,7 @@
 import pg from "pg";
 import { zeroHash } from "viem";
 import { blockReaders, rebuildAnalytics } from "../analytics/update-analytics.ts";
-import { FINAL_BLOCK } from "./checkpoint.ts";
+import { FINAL_BLOCK, FINAL_TIMESTAMP } from "./checkpoint.ts";
 import type { Queryable } from "./connection.ts";
 import { quoteTable } from "./ponder-tables.ts";
 
@@ -38,7 +38,7 @@ const hasOtherColumns = async (client: Queryable, shard: string, schema: string)
   const { rows } = await client.query<{ other: boolean }>(
     `with attribute as (select relnamespace, ${columns} from pg_attribute join pg_class on attrelid = pg_class.oid)
      select exists (
-       select ${columns} from attribute where relnamespace = to_regnamespace($1) and attname <> 'finalized_number'
+       select ${columns} from attribute where relnamespace = to_regnamespace($1) and attname not in ('finalized_number', 'finalized_timestamp')
        except select ${columns} from attribute where relnamespace = to_regnamespace($2)
      ) as other`,
     [pg.escapeIdentifier(shard), pg.escapeIdentifier(schema)],
@@ -74,7 +74,7 @@ const replaceView = async (client: Queryable, shard: string, schema: string, nam
  * index is behind, nor for an unresolved block.
  */
 const selectIndexedBlock = (shard: string, schema: string) =>
-  `select block.*, ${FINAL_BLOCK} as finalized_number
+  `select block.*, ${FINAL_BLOCK} as finalized_number, ${FINAL_TIMESTAMP} as finalized_timestamp
    from ${quoteTable(schema, "indexed_block")} block
    join ${quoteTable(schema, "_ponder_checkpoint")} checkpoint on checkpoint.chain_id = block.chain_id
    join indexer.chain on chain.schema = ${pg.escapeLiteral(schema)} and chain.chain_id = block.chain_id

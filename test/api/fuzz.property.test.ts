@@ -35,14 +35,14 @@ afterAll(() => {
 
 // Requests.
 
-type Kind = "boolean" | "balance" | "list";
+type Kind = "boolean" | "balance" | "list" | "page";
 type Pair = { name: string; value: string };
 type Operation = { path: string; kind: Kind; required: string[]; optional: string[] };
 /** A request with a `kind` is valid, and must get an answer of that kind. Any other may be refused. */
 type Request = { method: string; path: string; headers: Record<string, string>; kind?: Kind };
 
 const operation = (path: string, required: string, optional: string, kind: Kind = "boolean"): Operation => ({
-  path: `/registry/${path}`,
+  path: kind === "page" ? `/wallets/${path}` : `/registry/${path}`,
   kind,
   required: required.split(" ").filter(Boolean),
   optional: optional.split(" "),
@@ -89,6 +89,10 @@ const GOOD: Record<string, fc.Arbitrary<string>> = {
   numbers: words("number string"),
   details: words("true false"),
   limit: fc.integer({ min: 1, max: 1000 }).map(String),
+  registry: words("v1 v2 both"),
+  partial: words("true false"),
+  direction: words("incoming outgoing"),
+  timestamp: words("0 1 1500000000"),
 };
 
 const percentEncode = (text: string) =>
@@ -124,18 +128,29 @@ const list = fc
   .tuple(words("v1 v2"), encoded(address))
   .map(([version, wallet]) => operation(`${version}/${wallet}`, "", "chainId numbers details limit", "list"));
 
-const question = weighted([3, fc.constantFrom(...CHECKS)], [1, list]).chain(({ path, kind, required, optional }) =>
-  fc
-    .tuple(
-      fc.subarray(optional).chain((names) => fc.tuple(...[...required, ...names].map(goodPair))),
-      fc.array(unknownPair, { maxLength: 3 }),
-      fc.constantFrom("", "", "", "/"),
-    )
-    .chain(([known, unknown, slash]) => {
-      const all = [...known, ...unknown];
-      const pairs = fc.shuffledSubarray(all, { minLength: all.length });
-      return pairs.map((pairs) => ({ path: `${path}${slash}`, kind, pairs }));
-    }),
+const SCOPES = ["", "contract", "contract tokenId"];
+const page = fc
+  .tuple(encoded(address), words("vaults delegates delegations history"), fc.constantFrom(...SCOPES))
+  .map(([wallet, name, scope]) => {
+    const optional = "chainId registry limit partial timestamp";
+    if (name === "delegations") return operation(`${wallet}/${name}`, "", `${optional} direction`, "page");
+    if (name === "history") return operation(`${wallet}/${name}`, "", optional, "page");
+    return operation(`${wallet}/${name}`, scope, `${optional} rights`, "page");
+  });
+
+const question = weighted([3, fc.constantFrom(...CHECKS)], [1, list], [2, page]).chain(
+  ({ path, kind, required, optional }) =>
+    fc
+      .tuple(
+        fc.subarray(optional).chain((names) => fc.tuple(...[...required, ...names].map(goodPair))),
+        fc.array(unknownPair, { maxLength: 3 }),
+        fc.constantFrom("", "", "", "/"),
+      )
+      .chain(([known, unknown, slash]) => {
+        const all = [...known, ...unknown];
+        const pairs = fc.shuffledSubarray(all, { minLength: all.length });
+        return pairs.map((pairs) => ({ path: `${path}${slash}`, kind, pairs }));
+      }),
 );
 
 // Node's client refuses other characters.
@@ -203,7 +218,7 @@ const spoiledRequest: fc.Arbitrary<Request> = fc
   });
 
 const segment = weighted(
-  [3, words("registry v1 v2 v3 check all contract erc20 token")],
+  [3, words("registry v1 v2 v3 check all contract erc20 token wallets vaults history")],
   [1, words(` . .. %2e%2e %2f %5c ; :wallet * {wallet} ${VAULT}`)],
   [1, garbage],
 );
@@ -212,12 +227,25 @@ const strayRequest: fc.Arbitrary<Request> = fc
     method,
     headers: oddHeaders,
     segments: fc.array(segment, { maxLength: 6 }),
-    start: words("/ / /registry/v2/ /registry/v1/ //  http://api.example/ *"),
+    start: words("/ / /registry/v2/ /registry/v1/ /wallets/ //  http://api.example/ *"),
     query: fc.array(fc.oneof(unknownPair, goodPair("chainId"), goodPair("to")), { maxLength: 3 }),
   })
   .map(({ segments, start, query, ...rest }) => ({
     ...rest,
     path: write(`${start}${segments.join("/")}`, query) || "/",
+  }));
+
+/** A page of a wallet, from a cursor that may be valid. */
+const walletPageRequest: fc.Arbitrary<Request> = fc
+  .record({
+    name: words("vaults delegates delegations history"),
+    wallet: address,
+    cursor: fc.oneof(garbage, encoded(unicode(60))),
+  })
+  .map(({ name, wallet, cursor }) => ({
+    method: "GET",
+    path: `/wallets/${wallet}/${name}?cursor=${cursor}`,
+    headers: {},
   }));
 
 /** A page of a list, from a valid or an invalid cursor. */
@@ -250,6 +278,7 @@ const anyRequest = weighted(
   [8, spoiledRequest],
   [4, strayRequest],
   [1, pagedRequest],
+  [1, walletPageRequest],
   [1, rawRequest],
 );
 
@@ -270,6 +299,7 @@ const BODIES: Record<Kind, RegExp> = {
   boolean: /^(true|false)$/,
   balance: /^(0|[1-9]\d*|"(0|[1-9]\d*)")$/,
   list: /^\[.*\]$/,
+  page: /^\{"wallet":"0x.*"blocks":\{.*"unanswered":\[\],"next":.*\}$/,
 };
 const REFUSALS = [400, 401, 404, 405, 414, 431];
 const FRESHNESS = ["x-indexed-block", "x-indexed-block-timestamp", "x-finalized-block"];
@@ -284,9 +314,10 @@ const findFault = ({ method, kind }: Request, { status, headers, body }: HttpAns
       return headers["content-security-policy"] ? null : "the page has no policy";
     }
     if (headers["content-type"] !== "application/json") return "it is not JSON";
-    if (!FRESHNESS.every((name) => /^\d+$/.test(String(headers[name])))) return "it does not say its block";
+    const isPage = kind ? kind === "page" : body.startsWith("{");
+    if (!isPage && !FRESHNESS.every((name) => /^\d+$/.test(String(headers[name])))) return "it does not say its block";
     if (method === "HEAD") return body === "" ? null : "it has a body";
-    const kinds: Kind[] = kind ? [kind] : ["boolean", "balance", "list"];
+    const kinds: Kind[] = kind ? [kind] : ["boolean", "balance", "list", "page"];
     if (!kinds.some((kind) => BODIES[kind].test(body))) return "its body is none of the documented ones";
     return Array.isArray(JSON.parse(body)) === body.startsWith("[") ? null : "its list is no list";
   }

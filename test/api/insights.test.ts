@@ -8,8 +8,11 @@ import { expectCorrectSums } from "../support/activity.ts";
 import { createSampleDatabase, FRESH_FOR_A_DAY, NFT, startTestApi } from "../support/api.ts";
 import { readServedSchema } from "../support/index-copy.ts";
 import { connectClient, createDatabase, waitUntil } from "../support/setup.ts";
+import type { WalletChange } from "../support/wallet-answers.ts";
 
-// Over the sandbox's samples: local/samples.ts lists their changes.
+// Over the sandbox's samples: local/samples.ts and local/sample-history.ts have their changes.
+
+type NewestChange = Omit<WalletChange, "direction"> & { network: string };
 
 type Data = {
   readAt: number;
@@ -18,6 +21,7 @@ type Data = {
   days: { start: string; chainId: number; type: string; made: number }[];
   weeks: { start: string; made: number }[];
   contracts: { contract: string; chainId: number; network: string; delegations: number; made: number }[];
+  newest: NewestChange[];
 };
 
 /** Sets up the samples, with functions to finalize blocks and to summarise them. */
@@ -34,7 +38,7 @@ const setUp = async () => {
        set finalized_checkpoint = overlay(finalized_checkpoint placing lpad($1::text, 16, '0') from 27 for 16)`,
       [block],
     );
-  return { databaseUrl, client, finalize, summarise: () => indexer.summarise(schema) };
+  return { databaseUrl, client, schema, finalize, summarise: () => indexer.summarise(schema) };
 };
 
 test("summarise(): sums and the rest of the log give the same as the whole log, however much is final", async () => {
@@ -68,19 +72,19 @@ test("/insights/data returns totals by day, network and type, the top contracts,
   const response = await api.get("/insights/data");
   const data = (await response.json()) as Data;
   expect(response.status, JSON.stringify(data)).toBe(200);
-  expect(data.totals).toEqual({ made: 46, changed: 2, revoked: 18, active: 28 });
+  expect(data.totals).toEqual({ made: 123, changed: 10, revoked: 34, active: 89 });
   expect(data.networks).toMatchObject([
-    { chainId: 1, name: "Ethereum", made: 23, active: 14 },
-    { chainId: 137, name: "Polygon", made: 23, active: 14 },
+    { chainId: 1, name: "Ethereum", made: 61, active: 44 },
+    { chainId: 137, name: "Polygon", made: 62, active: 45 },
   ]);
   const made = (rows: readonly { made: number }[]) => rows.reduce((sum, row) => sum + row.made, 0);
-  expect([made(data.days), made(data.weeks)]).toEqual([46, 46]);
+  expect([made(data.days), made(data.weeks)]).toEqual([123, 123]);
   expect(new Set(data.days.map(({ type }) => type))).toEqual(
     new Set(["ALL", "CONTRACT", "TOKEN", "ERC721", "ERC20", "ERC1155"]),
   );
   for (const { start } of data.weeks) expect(new Date(start).getUTCDay()).toBe(1);
-  expect(data.contracts[0]).toMatchObject({ contract: NFT, chainId: 1, network: "Ethereum", delegations: 6 });
-  expect(data.contracts.length).toBe(4);
+  expect(data.contracts[0]).toMatchObject({ contract: NFT, chainId: 1, network: "Ethereum", delegations: 12 });
+  expect(data.contracts.length).toBe(8);
   expect(response.headers.get("Cache-Control")).toMatch(/^public, max-age=\d+/);
 
   const etag = response.headers.get("ETag") ?? "";
@@ -88,6 +92,68 @@ test("/insights/data returns totals by day, network and type, the top contracts,
   expect([same.status, await same.text(), same.headers.get("ETag")]).toEqual([304, "", etag]);
   expect(Number(same.headers.get("Age"))).toBeGreaterThanOrEqual(0);
   expect((await api.get("/insights/data", { headers: { "If-None-Match": '"other"' } })).status).toBe(200);
+});
+
+/** Reads the places of the newest changes from the log of both networks. */
+const readNewestPlaces = async (client: pg.Client) => {
+  const { rows } = await client.query(
+    `select chain_id::int as "chainId", block_number::int as "blockNumber", log_index as "logIndex", ordinal
+     from registry.delegation_change
+     order by block_timestamp desc, chain_id, block_number desc, log_index desc, ordinal desc limit 10`,
+  );
+  return rows;
+};
+
+const placeOf = ({ chainId, blockNumber, logIndex, ordinal }: NewestChange) => ({
+  chainId,
+  blockNumber,
+  logIndex,
+  ordinal,
+});
+
+test("/insights/data has the ten newest changes of all networks and registries, as a wallet's history shows them", async () => {
+  const { databaseUrl, client, summarise } = await setUp();
+  await summarise();
+  const api = await startTestApi({ databaseUrl, env: FRESH_FOR_A_DAY });
+  const { newest } = (await (await api.get("/insights/data")).json()) as Data;
+  expect(newest.map(placeOf)).toEqual(await readNewestPlaces(client));
+  expect(newest.length).toBe(10);
+  for (const { network, ...change } of newest) {
+    expect(network).toBe(change.chainId === 1 ? "Ethereum" : "Polygon");
+    const history = await api.get(`/wallets/${change.vault}/history`);
+    const { changes } = (await history.json()) as { changes: WalletChange[] };
+    expect(changes).toContainEqual({ ...change, direction: "outgoing" });
+  }
+  const shown = newest.flatMap(({ chainId, registry, kind }) => [chainId, registry, kind]);
+  expect(shown).toEqual(expect.arrayContaining([1, 137, "v1", "v2", "made", "revoked"]));
+
+  const alone = await api.get("/insights/newest");
+  expect(await alone.json()).toEqual({ newest });
+  const headers = { "If-None-Match": alone.headers.get("ETag") ?? "" };
+  expect((await api.get("/insights/newest", { headers })).status).toBe(304);
+  expect((await api.get("/insights/data", { headers })).status).toBe(200);
+});
+
+test("the newest changes follow the log after a reorg, and leave out networks that are not counted", async () => {
+  const { databaseUrl, client, schema, summarise } = await setUp();
+  await summarise();
+  const readNewest = async () => {
+    const api = await startTestApi({ databaseUrl, env: FRESH_FOR_A_DAY });
+    return (await (await api.get("/insights/data")).json()) as Data;
+  };
+  const [first] = (await readNewest()).newest;
+  await client.query("set session_replication_role = replica");
+  await client.query(`delete from ${schema}.delegation_change where transaction_hash = $1`, [first?.transactionHash]);
+  const { newest } = await readNewest();
+  expect(newest.map(placeOf)).toEqual(await readNewestPlaces(client));
+  expect(newest).not.toContainEqual(first);
+
+  await client.query("update indexer.summary set complete = false where chain_id = 137");
+  const counted = await readNewest();
+  expect(counted.networks.map(({ chainId }) => chainId)).toEqual([1]);
+  expect(counted.newest.map(({ chainId }) => chainId)).toEqual(Array(10).fill(1));
+  await client.query("update indexer.summary set complete = false");
+  expect(await readNewest()).toMatchObject({ networks: [], newest: [] });
 });
 
 test("/insights/data reads the database once for 200 concurrent requests, without a rate limit", async () => {
@@ -137,7 +203,7 @@ test("InsightsCache gives the last reading while it reads again, once a minute, 
     (error) => errors.push(error),
     () => now,
   );
-  const rows: InsightRows = { days: [], weeks: [], contracts: [], summedChains: [] };
+  const rows: InsightRows = { days: [], weeks: [], contracts: [], summedChains: [], newestChanges: [] };
   const settle = () => new Promise((resolve) => setImmediate(resolve));
 
   // Requests before the first reading share it.
@@ -163,7 +229,7 @@ test("InsightsCache gives the last reading while it reads again, once a minute, 
   await insights.find();
   readings[2]?.resolve({ ...rows, summedChains: [1] });
   await settle();
-  expect((await insights.find()).body).toContain("Ethereum");
+  expect((await insights.find()).data.body).toContain("Ethereum");
 });
 
 test("InsightsCache throws a problem when its first reading fails", async () => {

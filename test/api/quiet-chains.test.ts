@@ -90,3 +90,16 @@ test.for([
   await see({});
   expect(await ask(QUIET)).toMatchObject({ status: 200 });
 });
+
+test("a quiet chain answers for a time up to when the indexer saw its newest block, less the greatest lag", async () => {
+  const { api, see, readState } = await setUp();
+  await see({ secondsAgo: 10 });
+  await readState(QUIET);
+  const ask = async (chainId: number, secondsAgo: number) => {
+    const time = Math.floor(Date.now() / 1000) - secondsAgo;
+    return (await api.get(`/wallets/${VAULT}/vaults?chainId=${chainId}&timestamp=${time}`)).status;
+  };
+  expect(await ask(QUIET, HOUR / 2)).toBe(200);
+  expect(await ask(QUIET, 5)).toBe(503);
+  expect(await ask(STEADY, HOUR / 2)).toBe(503);
+});

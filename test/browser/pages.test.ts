@@ -1,3 +1,4 @@
+import { readFile } from "node:fs/promises";
 import { expect, test } from "vitest";
 import { PAGES } from "../../web/pages.ts";
 import { COIN, FRIEND, GUEST, HOT, NFT, VAULT } from "../support/api.ts";
@@ -16,6 +17,7 @@ import {
 } from "../support/browser.ts";
 import { createBrowserWallet } from "../support/browser-wallet.ts";
 import { waitUntil } from "../support/setup.ts";
+import type { WalletChange } from "../support/wallet-answers.ts";
 
 // The main use of every page. test/slow/browser/ has the others.
 
@@ -48,6 +50,26 @@ describeInBrowser("in a browser", (open, site) => {
     }
   });
 
+  test("the start page shows the newest changes, each with a link to its wallet's history on its network", async () => {
+    const { newest } = (await (await fetch(`${site.url}/insights/newest`)).json()) as {
+      newest: (WalletChange & { network: string })[];
+    };
+    const page = await open("/");
+    const rows = await readRows(page, ".newest a");
+    expect(rows).toHaveLength(10);
+    const shorten = (address: string) => `${address.slice(0, 6)}…${address.slice(-4)}`;
+    for (const [index, { kind, vault, delegate, network }] of newest.entries()) {
+      expect(rows[index]?.toLowerCase()).toContain(`${kind} ${shorten(vault)} → to ${shorten(delegate)}`.toLowerCase());
+      expect(rows[index]).toMatch(new RegExp(`(wallet|Contract|Token|amount).* ${network} .*(ago|now|yesterday)$`));
+    }
+    for (const { chainId, vault, transactionHash } of newest.slice(0, 2)) {
+      const link = page.locator(`.newest a[href="${walletPath(vault, "history", chainId)}"]`);
+      await link.first().click();
+      await page.locator(`.timeline [title$="${transactionHash}"]`).first().waitFor();
+      await page.goBack();
+    }
+  });
+
   test("the explorer shows what a wallet delegates: to which wallet, what, with which rights, since when", async () => {
     const page = await open(walletPath(VAULT, "out"));
     const rows = await readRows(page);
@@ -64,7 +86,7 @@ describeInBrowser("in a browser", (open, site) => {
       expect(count(...texts), texts.join()).toBe(1);
     }
     for (const text of rows) {
-      expect(text).toMatch(/(second|minute|hour)s? ago|now/);
+      expect(text).toMatch(/\d+ days ago|last month/);
       expect(text).toMatch(/\d{1,2} \w{3} \d{4}, \d\d:\d\d UTC/);
     }
     expect(await readText(page.locator(".list-end"))).toBe(`${rows.length} delegations`);
@@ -82,7 +104,7 @@ describeInBrowser("in a browser", (open, site) => {
     // Large amounts are exact.
     expect(rows.join()).toContain((2n ** 200n).toLocaleString("en"));
     await page.locator(".rows").getByRole("link", { name: VAULT }).first().click();
-    await page.getByRole("link", { name: "Outgoing", exact: true, includeHidden: false }).waitFor();
+    await page.getByRole("link", { name: "Represented by", exact: true, includeHidden: false }).waitFor();
     expect(new URL(page.url()).search).toBe(walletPath(VAULT, "out").slice(1));
     expect((await readRows(page)).some((row) => row.includes(HOT))).toBe(true);
   });
@@ -113,6 +135,26 @@ describeInBrowser("in a browser", (open, site) => {
       expect(await readVerdict(), request).toMatch(/^(No|0)$/);
       expect(await readText(verdict)).toContain(`No active delegation between the two in the ${registry} registry`);
     }
+  });
+
+  test("the page for lists answers the sample, and downloads it with the answers", async () => {
+    const page = await open("/checks");
+    await page.getByRole("button", { name: "Try the sample" }).click();
+    await findHeading(page, "Done").waitFor();
+    const [file] = await Promise.all([
+      page.waitForEvent("download"),
+      page.getByRole("button", { name: "Download CSV" }).click(),
+    ]);
+    const lines = (await readFile(await file.path(), "utf8")).trimEnd().split("\r\n");
+    expect(lines.map((line) => line.split(",").at(-4))).toEqual([
+      "result",
+      "true",
+      "false",
+      "true",
+      "250000",
+      "5",
+      "true",
+    ]);
   });
 
   test("the developer page: a wallet signs in, makes a key, uses it, sees its use, and revokes it", async () => {

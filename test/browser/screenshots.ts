@@ -9,9 +9,10 @@ import { launchDev, resolveSandboxFolder } from "../support/dev.ts";
 
 const IMAGES = join(import.meta.dirname, "../../docs/images");
 
-/** Paths to show instead of a page's own, which is almost empty. */
+/** Paths to show instead of a page's own alone. */
 const VIEWS: Partial<Record<PageName, Record<string, string>>> = {
   explorer: {
+    start: "/",
     explorer: `/?wallet=${VAULT}&chainId=1&view=out`,
     "explorer-history": `/?wallet=${VAULT}&chainId=1&view=history`,
     "explorer-check": `/?view=check&chainId=1&registry=v2&type=erc721&to=${GUEST}&from=${VAULT}&contract=${NFT}&tokenId=8520`,

@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import pg from "pg";
 import { createClient, http } from "viem";
-import { getBlockNumber } from "viem/actions";
+import { getBlock, getBlockNumber } from "viem/actions";
 import { expect, test } from "vitest";
 import { isPortFree } from "../../process/ports.ts";
 import { listSandboxProcesses, resolveSandboxFolder, startDev } from "../support/dev.ts";
@@ -45,9 +45,16 @@ test("npm run dev indexes delegations of every kind, prints working curl lines, 
     "select 1 from registry.delegation_v2 where type = 'ERC20' and amount = 250000",
   );
   const { rows: rights } = await client.query("select distinct rights from registry.delegation_v2");
+  const { rows: weeks } = await client.query<{ week: number; changes: number }>(
+    `select floor((extract(epoch from now()) - block_timestamp) / 604800)::int as week, count(*)::int as changes
+     from registry.delegation_change group by 1 order by 1`,
+  );
   await client.end();
   expect(rows).toEqual([1, 137].flatMap((chain) => [V1, V2].map((registry) => ({ chain, ...registry }))));
   expect([repriced.length, rights.length]).toEqual([2, 2]);
+  // Changes in each of the last six weeks, and the most in the last.
+  expect(weeks.map(({ week }) => week)).toEqual([0, 1, 2, 3, 4, 5]);
+  expect(weeks[0]?.changes).toBe(Math.max(...weeks.map(({ changes }) => changes)));
 
   const chain = createClient({ transport: http(`http://127.0.0.1:${dev.chainPort}`), cacheTime: 0 });
   const before = await getBlockNumber(chain);
@@ -57,6 +64,7 @@ test("npm run dev indexes delegations of every kind, prints working curl lines, 
     30,
     (block) => block >= before + 2n,
   );
+  expect(Math.abs(Number((await getBlock(chain)).timestamp) - Date.now() / 1000)).toBeLessThan(10);
 
   dev.signal("SIGINT");
   await dev.exited;

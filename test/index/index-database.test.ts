@@ -18,7 +18,9 @@ const createIndex = async (client: pg.Client, schema: string, columns: string, b
   );
   await client.query(`create table ${schema}.delegation_v1 (${columns})`);
   for (const name of ["indexed_block", "_reorg__indexed_block"]) {
-    await client.query(`create table ${schema}.${name} (chain_id bigint, number bigint, hash text)`);
+    await client.query(
+      `create table ${schema}.${name} (chain_id bigint, number bigint, hash text, timestamp bigint default 1)`,
+    );
   }
   await client.query(`insert into ${schema}._ponder_meta values ('app', $1)`, [meta]);
   await client.query(`insert into ${schema}.indexed_block values (1, $1, '0xabc')`, [block]);

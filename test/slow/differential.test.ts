@@ -20,7 +20,7 @@ test("every answer agrees with the registries, and every row with a fresh index,
   expect(compared.operations).toBeGreaterThanOrEqual(500);
   expect(compared.answers).toBeGreaterThanOrEqual(5000);
   expect(compared.answersOverHttp).toBeGreaterThanOrEqual(5000);
-  expect(compared.answersOfExplorer).toBeGreaterThanOrEqual(4000);
+  expect(compared.answersAboutWallets).toBeGreaterThanOrEqual(4000);
   expect(compared.answersInSql).toBeGreaterThanOrEqual(5000);
   expect(compared.digests).toBeGreaterThanOrEqual(50);
 });

@@ -2,7 +2,7 @@ import { createServer, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
-import { examples, useExamples } from "../support/examples.ts";
+import { examples, recipes, useExamples } from "../support/examples.ts";
 import { describeWithPrograms } from "../support/programs.ts";
 import { ROOT } from "../support/root.ts";
 
@@ -53,6 +53,12 @@ const WRONG_BODY: Record<string, Fault> = {
   "an answer that breaks off": (response) =>
     response.writeHead(200, { "Content-Length": "100" }).write("[]", () => response.destroy()),
 };
+
+for (const { language, program, blocks } of recipes.filter(({ language }) => language !== "ts")) {
+  describeWithPrograms([program], `docs/recipes.md, ${language}`, () => {
+    test.for(blocks)("prints the documented output: %s", ([, block]) => expectDocumented(block));
+  });
+}
 
 for (const { language, program, blocks } of programs) {
   describeWithPrograms([program], `docs/api.md, ${language}`, () => {

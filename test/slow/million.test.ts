@@ -10,10 +10,11 @@ import { PLANNER_OPTIONS } from "../../api/database/pools.ts";
 import type { Statement } from "../../api/database/statement.ts";
 import { checkStatement } from "../../api/delegations/check-delegation.ts";
 import { listStatement, shortListsStatement } from "../../api/delegations/list-statements.ts";
-import { NEWEST } from "../../api/explorer/explorer-rows.ts";
-import { activeStatement } from "../../api/explorer/list-active.ts";
-import { historyStatement } from "../../api/explorer/read-history.ts";
+import { newestChangesStatement } from "../../api/insights/read-newest-changes.ts";
 import { blocksStatement, chainsOfShards } from "../../api/shards/read-shards.ts";
+import { grantsStatement } from "../../api/wallets/find-grants.ts";
+import { activeStatement } from "../../api/wallets/list-active.ts";
+import { historyStatement } from "../../api/wallets/read-history.ts";
 import { CHECKS } from "../../registry/check-rule.ts";
 import { type ApiProcess as Api, createSampleDatabase, FRESH_FOR_A_DAY, launchApiProcess } from "../support/api.ts";
 import { readServedSchema } from "../support/index-copy.ts";
@@ -143,8 +144,11 @@ test.for([
       expect(plan, name).toMatch(new RegExp(`Scan using \\S*_${end}_block_number_log_index\\S* on delegation_v`));
     }
   }
+  // In a short log, every index costs the same.
+  const log = await openPlanner(await createFamousDatabase());
+  await log.client.query(prepare);
   for (const { statement, values } of PAST_STATEMENTS) {
-    const plan = await explain(statement, values);
+    const plan = await log.explain(statement, values);
     // A delegation's latest change is found by its own index, never among a wallet's or a chain's.
     const indexes = [...plan.matchAll(/Scan(?: Backward)? using (\S+) on delegation_change/g)].map(([, name]) => name);
     const allowed = statement.name.includes("list") ? /_(delegation|vault|delegate)_index$/ : /_delegation_index$/;
@@ -152,7 +156,7 @@ test.for([
     for (const index of indexes) expect(index, plan).toMatch(allowed);
   }
   for (const moment of ["now", "past"] as const) {
-    const plan = await explain(bulkStatement(writer, "registry", moment), { ...BULK, chainIds: "array[1]" });
+    const plan = await log.explain(bulkStatement(writer, "registry", moment), { ...BULK, chainIds: "array[1]" });
     const index = moment === "now" ? /Scan using \S+ on delegation_v/ : /_delegation_index on delegation_change/;
     expect(plan).toMatch(index);
     expect(plan).not.toMatch(/Scan(?: Backward)? using \S*(log_index|change_(vault|delegate)_index)\S* on/);
@@ -160,6 +164,8 @@ test.for([
   const { sql: text, params } = chainsOfShards(writer).getQuery();
   await explain({ text, params }, { shards: "array['registry']" });
   await explain(blocksStatement(writer, "registry"));
+  const plan = await log.explain(newestChangesStatement(writer, "registry"), { chainId: "1" });
+  expect(plan).toMatch(/Index Scan Backward using \S+_pk on delegation_change/);
 });
 
 const median = (numbers: number[]) => numbers.toSorted((a, b) => a - b)[Math.floor(numbers.length / 2)] ?? Number.NaN;
@@ -273,28 +279,81 @@ const createFamousDatabase = async () => {
   return databaseUrl;
 };
 
-test("a page of the explorer reads less than 400 blocks for a wallet with 120,000 changes, from any cursor", async () => {
+/** SQL values of a question about a wallet on Ethereum. */
+const WALLET_VALUES = {
+  wallet: `'${FAMOUS}'`,
+  chain_id: "array[1]",
+  asked_block: "array[null]::bigint[]",
+  timestamp: "null",
+  rows: "202",
+};
+
+const readBlocks = (plan: string): number => {
+  const [, hit = 0, read = 0] = /Buffers: shared(?: hit=(\d+))?(?: read=(\d+))?/.exec(plan) ?? [];
+  return Number(hit) + Number(read);
+};
+
+const ANALYZE = "(analyze, buffers, timing off, summary off)";
+
+test("a page of a wallet's history or delegations reads less than 1,000 blocks of 120,000 changes, from any cursor", async () => {
   const { client, explain } = await openPlanner(await createFamousDatabase());
-  const expectFewBlocks = async (statement: Statement<unknown>, place: Record<string, string>) => {
-    const values = { chainId: "1", wallet: `'${FAMOUS}'`, ...place, limit: "51" };
-    const plan = await explain(statement, values, "(analyze, buffers, timing off, summary off)");
-    const [, hit = 0, read = 0] = /Buffers: shared(?: hit=(\d+))?(?: read=(\d+))?/.exec(plan) ?? [];
-    expect(Number(hit) + Number(read), JSON.stringify(place)).toBeLessThan(400);
-  };
-  const place = (blockNumber: number | string, ordinal = 0) => ({
-    blockNumber: `${blockNumber}`,
-    logIndex: "0",
-    ordinal: `${ordinal}`,
+  const before = (block: number | string, ordinal = 0) => ({
+    before_block: `array[${block}]::bigint[]`,
+    before_log: "array[0]",
+    before_ordinal: `array[${ordinal}]`,
+    before_time: "array[null]::bigint[]",
   });
-  const newest = place(NEWEST.blockNumber);
+  const after = (block: number) => ({
+    in_block: `array[${block}]`,
+    in_log: "array[0]",
+    out_block: `array[${block}]`,
+    out_log: "array[0]",
+  });
+  const byTime = { ...before("null"), before_time: "array[1700000000]" };
   for (const prepare of ["", "analyze"]) {
     await client.query(prepare);
-    for (const from of [newest, place(CHANGES * 2, CHANGES / 2), place(CHANGES / 2)]) {
-      await expectFewBlocks(historyStatement(writer, "registry"), from);
+    for (const registry of ["both", "v2"] as const)
+      for (const from of [
+        before("9223372036854775807"),
+        before(CHANGES * 2, CHANGES / 2),
+        before(CHANGES / 2),
+        byTime,
+      ]) {
+        const history = historyStatement({ schema: "registry", registry, moment: "now" });
+        const plan = await explain(history, { ...WALLET_VALUES, ...from }, ANALYZE);
+        expect(readBlocks(plan), plan).toBeLessThan(1_000);
+      }
+    const newest = await explain(newestChangesStatement(writer, "registry"), { chainId: "1" }, ANALYZE);
+    expect(readBlocks(newest), newest).toBeLessThan(100);
+    const delegations = activeStatement(writer, "registry", "v1,v2", "0,1", "now");
+    for (const from of [after(-1), after(CHANGES / 2)]) {
+      const plan = await explain(delegations, { ...WALLET_VALUES, ...from }, ANALYZE);
+      expect(readBlocks(plan), plan).toBeLessThan(1_000);
     }
-    for (const from of [newest, place(CHANGES / 2)]) {
-      for (const direction of ["in", "out"] as const)
-        await expectFewBlocks(activeStatement(writer, "registry", direction), from);
+  }
+});
+
+test("a page of vaults reads its rows only, whatever else 60,000 strangers have delegated", async () => {
+  const { client, explain } = await openPlanner(await createFamousDatabase());
+  const scope = { contract: `'${CONTRACT}'`, rights: `'0x${"1".repeat(64)}'`, token_id: "7" };
+  const start = { after_breadth: "array[-1]", after_block: "array[0]", after_log: "array[0]" };
+  for (const prepare of ["", "analyze"]) {
+    await client.query(prepare);
+    for (const end of ["delegate", "vault"] as const) {
+      for (const moment of ["now", "past"] as const) {
+        const statement = grantsStatement({
+          schema: "registry",
+          end,
+          check: "token",
+          versions: ["v1", "v2"],
+          isPair: false,
+          moment,
+        });
+        const asked = moment === "past" ? { asked_block: `array[${CHANGES * 3}]` } : {};
+        const plan = await explain(statement, { ...WALLET_VALUES, ...scope, ...start, ...asked }, ANALYZE);
+        expect(readBlocks(plan), plan).toBeLessThan(200);
+        expect(plan).toMatch(moment === "now" ? /_scope_index on delegation_v/ : /_scope_index on delegation_change/);
+      }
     }
   }
 });

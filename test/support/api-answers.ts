@@ -138,7 +138,7 @@ export const buildCheckPath = (question: WorldQuestion, chainId: number, index: 
   `${question.registry}/check/${question.check}?${buildCheckQuery(question, chainId, index)}`;
 
 /** Builds the query of a check. The index selects one of the accepted spellings, so that all of them occur. */
-export const buildCheckQuery = (question: WorldQuestion, chainId: number, index: number): URLSearchParams => {
+const buildCheckQuery = (question: WorldQuestion, chainId: number, index: number): URLSearchParams => {
   const { registry, check: _, vault, delegate, ...rest } = question;
   const isOther = registry === "v2" && index % 2 === 1;
   const query = new URLSearchParams({

@@ -1,15 +1,17 @@
 import { expect, onTestFinished } from "vitest";
 import { compileContracts } from "../../local/compile-contracts.ts";
 import { type Answers, findDifferences, listQuestions, type WorldQuestion } from "./answers.ts";
-import { expectExplained, readExplorer } from "./explorer-answers.ts";
 import type { Queries } from "./index-state.ts";
 import type { Random } from "./random.ts";
 import { RandomChain } from "./random-chain.ts";
 import { launchChain } from "./setup.ts";
+import { expectSameGrants, readWalletLists } from "./wallet-answers.ts";
 import { createWorld } from "./world.ts";
 
-/** Number of comparisons over which the explanations of all checks are spread. */
+/** Number of comparisons over which all questions about wallets are spread. */
 const PARTS = 3;
+
+const nameScope = ({ vault: _, delegate: __, ...scope }: WorldQuestion) => Object.values(scope).join();
 
 /** Picks the answers to the same questions. */
 const pick = (answers: Answers, like: Answers): Answers =>
@@ -17,9 +19,9 @@ const pick = (answers: Answers, like: Answers): Answers =>
 
 /** A random chain with comparisons that fail the test. */
 export class ComparedChain extends RandomChain {
-  #explained = 0;
-  /** Number of compared answers from the explorer. */
-  answersOfExplorer = 0;
+  #part = 0;
+  /** Number of compared answers about wallets. */
+  answersAboutWallets = 0;
 
   /** Checks to compare: all of them, unless a test sets fewer. Lists are always compared. */
   questions: readonly WorldQuestion[] = listQuestions(this.world);
@@ -51,27 +53,32 @@ export class ComparedChain extends RandomChain {
     expect(await this.compareHttp(apiUrl, options)).toEqual([]);
   }
 
-  /** Compares the explorer's lists, explanations, and history up to the newest block and some before it. */
-  async expectSameInExplorer(apiUrl: string, blocksBack: readonly number[] = []): Promise<void> {
+  /** Compares vaults, delegates, lists and history of all wallets, at the newest block, some before it, and their times. */
+  async expectSameWallets(apiUrl: string, database: Queries, blocksBack: readonly number[] = []): Promise<void> {
     const { chainId, client } = this.local;
     const newest = await client.getBlockNumber();
-    const answers = await this.askRegistries(newest, this.questions);
-    // A part of the questions each time, all of them over several calls.
-    const part = this.#explained++ % PARTS;
-    const asked = this.questions.filter((_, index) => index % PARTS === part);
-    await expectExplained({ apiUrl, chainId, block: newest }, answers, asked);
-    this.answersOfExplorer += asked.length;
-
-    for (const { address } of this.world.wallets) {
-      const { lists, listsAt } = await readExplorer(apiUrl, chainId, address, newest);
-      expect(findDifferences(lists, pick(answers, lists), "explorer")).toEqual([]);
-      for (const back of [0, ...blocksBack]) {
-        const past = newest - BigInt(back);
-        const folded = listsAt(past);
-        const expected = pick(await this.askRegistries(past, this.questions), folded);
-        expect(findDifferences(folded, expected, `history up to block ${past}`)).toEqual([]);
-        this.answersOfExplorer += folded.size;
+    const compare = async (block: bigint, at?: { block: bigint } | { timestamp: bigint }) => {
+      const asked = { apiUrl, chainId, block, ...(at && { at }) };
+      const answers = await this.askRegistries(block, this.questions);
+      // A part of the questions each time, all of them over several calls.
+      const part = this.#part++ % PARTS;
+      const scopes = [...new Set(this.questions.map(nameScope))];
+      const questions = this.questions.filter((question) => scopes.indexOf(nameScope(question)) % PARTS === part);
+      const isComplete = this.questions.length === listQuestions(this.world).length;
+      this.answersAboutWallets += await expectSameGrants(asked, answers, { questions, isComplete, database });
+      for (const { address } of this.world.wallets) {
+        const lists = await readWalletLists(asked, address);
+        expect(findDifferences(lists, pick(answers, lists), `wallet ${address} at block ${block}`)).toEqual([]);
+        this.answersAboutWallets += lists.size;
       }
+    };
+    await compare(newest);
+    await compare(newest, { block: newest });
+    for (const back of blocksBack) {
+      const block = newest - BigInt(back);
+      await compare(block, { block });
+      const { timestamp } = await client.getBlock({ blockNumber: block });
+      await compare(block, { timestamp });
     }
   }
 

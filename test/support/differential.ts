@@ -58,7 +58,7 @@ export const runDifferential = async (options: Options) => {
       await waitUntilIndexed(database, subject.local);
       await subject.expectSameAnswers(databaseUrl, "registry", back);
       await subject.expectSameAnswersOverHttp(api.url, key, { blocksBack: [0, ...back] });
-      await subject.expectSameInExplorer(api.url, back);
+      await subject.expectSameWallets(api.url, database, back);
       await subject.expectSameAnswersInSql(databaseUrl, back);
       await subject.expectSameDigests(database, back);
     }
@@ -120,7 +120,7 @@ export const runDifferential = async (options: Options) => {
     "operations",
     "answers",
     "answersOverHttp",
-    "answersOfExplorer",
+    "answersAboutWallets",
     "answersInSql",
     "digests",
   ] as const;

@@ -6,24 +6,27 @@ import { afterAll, beforeAll, expect } from "vitest";
 import { type Api, createSampleDatabase, FRESH_FOR_A_DAY, launchApi } from "./api.ts";
 import { ROOT } from "./root.ts";
 
-// Runs the examples of docs/api.md against an API over the sandbox's samples.
+// Runs the examples of docs/api.md and docs/recipes.md against an API over the sandbox's samples.
 
-const DOCUMENT = "docs/api.md";
+type Document = "docs/api.md" | "docs/recipes.md";
 const DOCUMENTED_HOST = "127.0.0.1:8080";
 
 /** A fenced block with its expected output, which is the next block of json or text. */
 type Block = { line: number; language: string; code: string; output?: Output };
 type Output = { language: string; text: string };
 
-const readBlocks = (): Block[] => {
-  const text = readFileSync(join(ROOT, DOCUMENT), "utf8");
+const readBlocks = (document: Document): Block[] => {
+  const text = readFileSync(join(ROOT, document), "utf8");
   const blocks: Block[] = [];
   for (const { 1: language = "", 2: code = "", index } of text.matchAll(/^```(.*)\n([\s\S]*?)^```$/gm)) {
     const line = text.slice(0, index).split("\n").length;
     const previous = blocks.at(-1);
     if (!["json", "text"].includes(language)) blocks.push({ line, language, code });
     else if (previous && !previous.output) previous.output = { language, text: code };
-    else throw new Error(`${DOCUMENT}, line ${line}: output without a block that prints it.`);
+    else throw new Error(`${document}, line ${line}: output without a block that prints it.`);
+  }
+  for (const { line, language } of blocks) {
+    if (!PROGRAMS[language]) throw new Error(`${document}, line ${line}: no program runs "${language}".`);
   }
   return blocks;
 };
@@ -31,22 +34,24 @@ const readBlocks = (): Block[] => {
 /** Program that runs a block, by language. */
 const PROGRAMS: Record<string, string> = { sh: "curl", ts: "node", python: "python3", go: "go" };
 
-const blocks = readBlocks();
-for (const { line, language } of blocks) {
-  if (!PROGRAMS[language]) throw new Error(`${DOCUMENT}, line ${line}: no program runs "${language}".`);
-}
+/** Languages of a document with their program and blocks. Blocks have a title for test.for(). */
+const readExamples = (document: Document) => {
+  const blocks = readBlocks(document);
+  return Object.entries(PROGRAMS).map(([language, program]) => ({
+    document,
+    language,
+    program,
+    blocks: blocks
+      .filter((block) => block.language === language)
+      .map((block) => {
+        const start = (block.code.split(DOCUMENTED_HOST)[1] ?? block.code).slice(0, 40).trim();
+        return [`line ${block.line}${language === "sh" ? `, ${start}` : ""}`, block] as const;
+      }),
+  }));
+};
 
-/** Languages of the document with their program and blocks. Blocks have a title for test.for(). */
-export const examples = Object.entries(PROGRAMS).map(([language, program]) => ({
-  language,
-  program,
-  blocks: blocks
-    .filter((block) => block.language === language)
-    .map((block) => {
-      const start = (block.code.split(DOCUMENTED_HOST)[1] ?? block.code).slice(0, 40).trim();
-      return [`line ${block.line}${language === "sh" ? `, ${start}` : ""}`, block] as const;
-    }),
-}));
+export const examples = readExamples("docs/api.md");
+export const recipes = readExamples("docs/recipes.md").filter(({ blocks }) => blocks.length > 0);
 
 type Run = { exitCode: number; stdout: string; stderr: string };
 

@@ -32,10 +32,4 @@ export type KeyListJson = {
   keys: readonly ListedKeyJson[];
 };
 
-/** Describes a failure in one line, beside the control that caused it. */
-export const describeFailure = (failure: FetchFailure): string => {
-  if (failure.kind === "unreachable") return "The service cannot be reached. Try again when your connection is back.";
-  return failure.detail || "Something went wrong. Try again.";
-};
-
 export const isSessionExpired = (failure: FetchFailure): boolean => failure.kind === "failed" && failure.status === 401;

@@ -1,16 +1,9 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { Address } from "../shared/address.tsx";
-import { fetchJson } from "../shared/fetch-json.ts";
+import { describeFailure, fetchJson } from "../shared/fetch-json.ts";
 import { FailureNotice } from "../shared/notice.tsx";
 import { useJson } from "../shared/use-json.ts";
-import {
-  describeFailure,
-  isSessionExpired,
-  type KeyListJson,
-  type ListedKeyJson,
-  type NewKeyJson,
-  type SessionJson,
-} from "./json.ts";
+import { isSessionExpired, type KeyListJson, type ListedKeyJson, type NewKeyJson, type SessionJson } from "./json.ts";
 import { KeyList } from "./key-list.tsx";
 import { MadeKey } from "./made-key.tsx";
 import { RevokeDialog } from "./revoke-dialog.tsx";

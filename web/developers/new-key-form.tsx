@@ -1,6 +1,6 @@
 import { useState } from "preact/hooks";
-import { fetchJson } from "../shared/fetch-json.ts";
-import { describeFailure, isSessionExpired, type NewKeyJson } from "./json.ts";
+import { describeFailure, fetchJson } from "../shared/fetch-json.ts";
+import { isSessionExpired, type NewKeyJson } from "./json.ts";
 
 type NewKeyFormProps = { onMade: (key: NewKeyJson) => void; onSessionExpired: () => void };
 

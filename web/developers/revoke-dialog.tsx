@@ -1,6 +1,6 @@
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
-import { fetchJson } from "../shared/fetch-json.ts";
-import { describeFailure, isSessionExpired, type ListedKeyJson } from "./json.ts";
+import { describeFailure, fetchJson } from "../shared/fetch-json.ts";
+import { isSessionExpired, type ListedKeyJson } from "./json.ts";
 
 type RevokeDialogProps = {
   target: ListedKeyJson;

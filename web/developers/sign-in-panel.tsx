@@ -1,7 +1,7 @@
 import { useEffect, useRef, useState } from "preact/hooks";
-import { type FetchFailure, type FetchResult, fetchJson } from "../shared/fetch-json.ts";
+import { describeFailure, type FetchFailure, type FetchResult, fetchJson } from "../shared/fetch-json.ts";
 import { Notice } from "../shared/notice.tsx";
-import { describeFailure, type SessionAnswerJson } from "./json.ts";
+import type { SessionAnswerJson } from "./json.ts";
 import { type BrowserWallet, connectWallet, describeWalletError, signMessage, useWallets } from "./wallets.ts";
 
 type SignInPanelProps = {

@@ -2,20 +2,19 @@ import { useEffect } from "preact/hooks";
 import { checksumAddress } from "viem";
 import { shortenHex } from "../shared/address.tsx";
 import { FailureNotice, Notice } from "../shared/notice.tsx";
-import { TimeAgo } from "../shared/time.tsx";
 import { CheckView } from "./check-view.tsx";
 import type { NetworkJson } from "./json.ts";
-import { buildUrl, readViewName, useQuery, type WalletViewName } from "./location.ts";
+import { buildUrl, type Filter, readFilter, readViewName, useQuery, type WalletViewName } from "./location.ts";
 import { isAnswerable, NetworkNotice } from "./network-notice.tsx";
 import { describeBadAddress, isAddress, SearchForm } from "./search-form.tsx";
-import { isIndexed, useNetworks } from "./use-networks.ts";
+import { StartView } from "./start-view.tsx";
+import { createChoice, useNetworks } from "./use-networks.ts";
 import { WalletView } from "./wallet-view.tsx";
 
 export const App = () => {
   const query = useQuery();
   const view = readViewName(query);
-  const chainId = query.get("chainId");
-  const { result, retry, networks, network } = useNetworks(chainId === null ? null : Number(chainId));
+  const { result, retry, networks, network } = useNetworks(query.get("chainId"));
   useTitle(query);
   const failure = result !== null && result.kind !== "ok" ? result : null;
   return (
@@ -40,6 +39,8 @@ type ExplorerProps = {
 const Explorer = ({ query, view, networks, network }: ExplorerProps) => {
   const input = query.get("wallet")?.trim() ?? "";
   const wallet = isAddress(input) ? checksumAddress(`0x${input.slice(2)}`) : null;
+  const isAll = query.get("chainId") === "all";
+  const filter = readFilter(query);
   return (
     <>
       {wallet ? (
@@ -56,8 +57,24 @@ const Explorer = ({ query, view, networks, network }: ExplorerProps) => {
           <HeroPicture />
         </header>
       )}
-      <SearchForm networks={networks} network={network} wallet={wallet ?? input} view={view} />
-      {networks && <ExplorerContent wallet={wallet} input={input} view={view} networks={networks} network={network} />}
+      <SearchForm
+        networks={networks}
+        chainId={isAll ? "all" : network?.chainId}
+        wallet={wallet ?? input}
+        view={view}
+        filter={filter}
+      />
+      {networks && (
+        <ExplorerContent
+          wallet={wallet}
+          input={input}
+          view={view}
+          networks={networks}
+          network={network}
+          isAll={isAll}
+          filter={filter}
+        />
+      )}
     </>
   );
 };
@@ -84,9 +101,11 @@ type ExplorerContentProps = {
   view: WalletViewName;
   networks: readonly NetworkJson[];
   network: NetworkJson | null;
+  isAll: boolean;
+  filter: Filter;
 };
 
-const ExplorerContent = ({ wallet, input, view, networks, network }: ExplorerContentProps) => {
+const ExplorerContent = ({ wallet, input, view, networks, network, isAll, filter }: ExplorerContentProps) => {
   if (wallet === null && input !== "") {
     return (
       <Notice title="This is not a wallet address" tone="bad">
@@ -94,45 +113,13 @@ const ExplorerContent = ({ wallet, input, view, networks, network }: ExplorerCon
       </Notice>
     );
   }
-  if (!isAnswerable(network)) {
+  if (network === null || (!isAll && !isAnswerable(network))) {
     const urlOn = (chainId: number) => buildUrl({ wallet, chainId, view: wallet && view });
     return <NetworkNotice network={network} networks={networks} urlOn={urlOn} />;
   }
-  if (wallet === null) return <IndexedNetworks networks={networks} />;
-  return <WalletView wallet={wallet} network={network} view={view} />;
+  if (wallet === null) return <StartView networks={networks} />;
+  return <WalletView wallet={wallet} choice={createChoice(networks, network, isAll)} filter={filter} view={view} />;
 };
-
-const STATES: Record<NetworkJson["state"], string> = {
-  fresh: "up to date",
-  behind: "behind its network",
-  indexing: "still being indexed",
-  unreachable: "cannot be reached",
-  "not-indexed": "not indexed",
-};
-
-/** The indexed networks with their state. */
-const IndexedNetworks = ({ networks }: { networks: readonly NetworkJson[] }) => (
-  <section class="networks" aria-labelledby="networks-title">
-    <h2 id="networks-title">Indexed here</h2>
-    <ul>
-      {networks.filter(isIndexed).map(({ chainId, name, state, indexedBlock, progress }) => (
-        <li key={chainId} class="card" data-state={state}>
-          <strong>{name}</strong>
-          <span class="state">{STATES[state]}</span>
-          <span class="quiet">
-            {indexedBlock ? (
-              <>
-                Block {indexedBlock.number.toLocaleString("en")}, <TimeAgo timestamp={indexedBlock.timestamp} />
-              </>
-            ) : (
-              progress && `${Math.floor(progress.share * 100)} %`
-            )}
-          </span>
-        </li>
-      ))}
-    </ul>
-  </section>
-);
 
 /** Updates the tab's title and the current link of the navigation. */
 const useTitle = (query: URLSearchParams): void => {

@@ -77,7 +77,12 @@ export const CheckForm = ({ input, networks, network }: CheckFormProps) => {
       {registry === "v2" && renderField("rights", "Right", "Optional: leave empty for all rights", "airdrop")}
       <div class="field">
         <label for="check-network">Network</label>
-        <NetworkSelect id="check-network" networks={networks} value={chainId} onChange={setChainId} />
+        <NetworkSelect
+          id="check-network"
+          networks={networks}
+          value={chainId}
+          onChange={(chainId) => chainId !== "all" && setChainId(chainId)}
+        />
       </div>
       <button type="submit" class="button primary">
         Check

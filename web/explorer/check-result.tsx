@@ -1,12 +1,12 @@
 import { useEffect, useRef } from "preact/hooks";
 import { shortenHex } from "../shared/address.tsx";
+import { amountLabel } from "../shared/labels.ts";
 import { FailureNotice } from "../shared/notice.tsx";
 import { useJson } from "../shared/use-json.ts";
 import { buildParameters, type CheckInput } from "./check-input.ts";
 import { isAmountCheck } from "./checks.ts";
 import { AsOfBlock, Scope, TransactionTime } from "./delegation-details.tsx";
-import type { ExplanationJson, NetworkJson } from "./json.ts";
-import { amountLabel } from "./labels.ts";
+import type { NetworkJson, VaultPageJson } from "./json.ts";
 import { buildUrl } from "./location.ts";
 import { isAnswerable, NetworkNotice } from "./network-notice.tsx";
 
@@ -15,21 +15,33 @@ type CheckResultProps = { input: CheckInput; networks: readonly NetworkJson[]; n
 export const CheckResult = ({ input, networks, network }: CheckResultProps) => {
   const parameters = buildParameters(input);
   const path = isAnswerable(network)
-    ? `/explorer/explain${buildUrl({ ...parameters, chainId: network.chainId }).slice(1)}`
+    ? `/wallets/${input.to}/vaults${buildUrl({
+        chainId: network.chainId,
+        registry: input.registry,
+        check: input.check.type,
+        vault: input.from,
+        contract: parameters.contract,
+        tokenId: parameters.tokenId,
+        rights: parameters.rights,
+      }).slice(1)}`
     : null;
-  const { result, retry } = useJson<ExplanationJson>(path);
+  const { result, retry } = useJson<VaultPageJson>(path);
   if (!isAnswerable(network)) {
     const urlOn = (chainId: number) => buildUrl({ view: "check", chainId, ...parameters });
     return <NetworkNotice network={network} networks={networks} urlOn={urlOn} />;
   }
   if (result === null) return <div class="card verdict skeleton" aria-hidden="true" />;
   if (result.kind !== "ok") return <FailureNotice failure={result} retry={retry} />;
-  return <Verdict key={path} input={input} network={network} explanation={result.value} />;
+  return <Verdict key={path} input={input} network={network} page={result.value} />;
 };
 
-type VerdictProps = { input: CheckInput; network: NetworkJson; explanation: ExplanationJson };
+type VerdictProps = { input: CheckInput; network: NetworkJson; page: VaultPageJson };
 
-const Verdict = ({ input, network, explanation: { answer, grants, block } }: VerdictProps) => {
+const Verdict = ({ input, network, page }: VerdictProps) => {
+  const [vault] = page.vaults;
+  const grants = vault?.delegations ?? [];
+  const answer = isAmountCheck(input.check) ? (vault?.amount ?? "0") : vault !== undefined;
+  const block = page.blocks[network.chainId];
   const isYes = answer !== false && answer !== "0";
   const section = useRef<HTMLElement>(null);
   // On a phone the answer is below the form.
@@ -46,7 +58,7 @@ const Verdict = ({ input, network, explanation: { answer, grants, block } }: Ver
           {grants.map((grant) => (
             <li key={[grant.type, grant.tokenStandard, grant.rights].join()}>
               <Scope delegation={grant} network={network} />
-              <TransactionTime transaction={grant.since} network={network} />
+              <TransactionTime transaction={grant} network={network} />
             </li>
           ))}
         </ul>
@@ -54,7 +66,7 @@ const Verdict = ({ input, network, explanation: { answer, grants, block } }: Ver
         <p>{describeMissingGrant(input)}</p>
       )}
       <footer>
-        <AsOfBlock block={block} network={network} />
+        {block && <AsOfBlock block={block} network={network} />}
         <p class="request">
           The same check through the API: <code>{buildRequestUrl(input, network)}</code>
         </p>

@@ -1,14 +1,16 @@
 import { Address, CopyButton } from "../shared/address.tsx";
 import { Avatar } from "../shared/avatar.tsx";
+import { amountLabel } from "../shared/labels.ts";
 import { formatUtc, TimeAgo } from "../shared/time.tsx";
 import type { BlockJson, DelegationJson, NetworkJson, TransactionJson } from "./json.ts";
-import { amountLabel, rightsLabel, scopeLabel, tokenLabel } from "./labels.ts";
+import { isFullRights, readRights, rightsLabel, scopeLabel, tokenLabel } from "./labels.ts";
 import { buildUrl, type WalletViewName } from "./location.ts";
 import { buildExplorerUrls } from "./use-networks.ts";
 
 /** Scope of a delegation: type, contract, token, amount and rights. A revoked one has no amount. */
 export const Scope = ({ delegation, network }: { delegation: DelegationJson; network: NetworkJson }) => {
-  const { contract, tokenId, rights, rightsText } = delegation;
+  const { contract, tokenId, rights } = delegation;
+  const isFull = isFullRights(rights);
   const amount = delegation.amount === "0" ? null : delegation.amount;
   return (
     <div class="scope">
@@ -34,9 +36,9 @@ export const Scope = ({ delegation, network }: { delegation: DelegationJson; net
           <Address value={contract} href={buildExplorerUrls(network).address(contract)} what="contract" />
         </span>
       )}
-      <span class="rights" title={rights ?? undefined}>
+      <span class="rights" title={isFull ? undefined : rights}>
         {rightsLabel(delegation)}
-        {rights !== null && rightsText === null && <CopyButton text={rights} what="right" />}
+        {!isFull && readRights(rights) === null && <CopyButton text={rights} what="right" />}
       </span>
     </div>
   );
@@ -64,8 +66,10 @@ export const TransactionTime = ({ transaction, network }: { transaction: Transac
   );
 };
 
-export const Registry = ({ name }: { name: string }) => (
-  <span class="registry" title={`In the ${name} registry`}>
+/** The registry, and in lists of several networks the network. */
+export const Registry = ({ name, network }: { name: string; network: NetworkJson | null }) => (
+  <span class="registry" title={`In the ${name} registry${network ? ` on ${network.name}` : ""}`}>
+    {network && `${network.name} `}
     {name}
     <span class="visually-hidden"> registry</span>
   </span>
@@ -74,26 +78,32 @@ export const Registry = ({ name }: { name: string }) => (
 /** The other wallet of a delegation, with a link to its view. */
 export const OtherWallet = ({
   address,
-  network,
+  chainId,
   view,
 }: {
   address: string;
-  network: NetworkJson;
+  chainId: number | "all";
   view: WalletViewName;
 }) => (
   <div class="party">
     <Avatar address={address} />
-    <Address value={address} href={buildUrl({ wallet: address, chainId: network.chainId, view })} what="wallet" />
+    <Address value={address} href={buildUrl({ wallet: address, chainId, view })} what="wallet" />
   </div>
 );
 
 /** The block that an answer is true at. */
-export const AsOfBlock = ({ block, network }: { block: BlockJson; network: NetworkJson }) => {
-  const href = buildExplorerUrls(network).block(block.number);
-  const number = `block ${block.number.toLocaleString("en")}`;
+export const AsOfBlock = ({ block: { number, timestamp }, network }: { block: BlockJson; network: NetworkJson }) => {
+  if (number === null) return <p class="freshness">Before any delegation on {network.name}</p>;
+  const href = buildExplorerUrls(network).block(number);
+  const text = `block ${number.toLocaleString("en")}`;
   return (
     <p class="freshness">
-      As of {href ? <a href={href}>{number}</a> : number}, <TimeAgo timestamp={block.timestamp} />
+      As of {href ? <a href={href}>{text}</a> : text}
+      {timestamp !== null && (
+        <>
+          , <TimeAgo timestamp={timestamp} />
+        </>
+      )}
     </p>
   );
 };

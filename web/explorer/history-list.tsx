@@ -1,30 +1,33 @@
 import { OtherWallet, Registry, Scope, TransactionTime } from "./delegation-details.tsx";
-import type { ChangeJson, NetworkJson } from "./json.ts";
+import type { ChangeJson } from "./json.ts";
+import { KINDS } from "./labels.ts";
+import type { NetworkChoice } from "./use-networks.ts";
 
 const DAY = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "long", year: "numeric", timeZone: "UTC" });
 
-const VERBS: Record<ChangeJson["kind"], string> = { made: "Made", changed: "Changed", revoked: "Revoked" };
-
 /** Changes by day, newest first. */
-export const HistoryList = ({ changes, network }: { changes: readonly ChangeJson[]; network: NetworkJson }) => (
+export const HistoryList = ({ changes, choice }: { changes: readonly ChangeJson[]; choice: NetworkChoice }) => (
   <>
     {groupByDay(changes).map(({ name, changes }) => (
       <section key={name} class="day" aria-label={name}>
         <h3>{name}</h3>
         <ol class="timeline">
           {changes.map((change) => (
-            <li key={change.id} data-kind={change.kind}>
+            <li key={keyOf(change)} data-kind={change.kind}>
               <p class="action">
-                <strong>{VERBS[change.kind]}</strong> <Direction change={change} />
+                <strong>{KINDS[change.kind]}</strong> <Direction change={change} />
               </p>
               <OtherWallet
-                address={change.direction === "in" ? change.from : change.to}
-                network={network}
-                view={change.direction === "in" ? "out" : "in"}
+                address={change.direction === "incoming" ? change.vault : change.delegate}
+                chainId={choice.chainId}
+                view={change.direction === "incoming" ? "out" : "in"}
               />
-              <Scope delegation={change} network={network} />
-              <TransactionTime transaction={change} network={network} />
-              <Registry name={change.registry} />
+              <Scope delegation={change} network={choice.find(change.chainId)} />
+              <TransactionTime transaction={change} network={choice.find(change.chainId)} />
+              <Registry
+                name={change.registry}
+                network={choice.chainId === "all" ? choice.find(change.chainId) : null}
+              />
             </li>
           ))}
         </ol>
@@ -32,6 +35,9 @@ export const HistoryList = ({ changes, network }: { changes: readonly ChangeJson
     ))}
   </>
 );
+
+const keyOf = ({ chainId, blockNumber, logIndex, ordinal }: ChangeJson) =>
+  [chainId, blockNumber, logIndex, ordinal].join();
 
 /** Changes arrive in order, so those of a day are adjacent. */
 const groupByDay = (changes: readonly ChangeJson[]) => {
@@ -45,12 +51,12 @@ const groupByDay = (changes: readonly ChangeJson[]) => {
   return days;
 };
 
-const Direction = ({ change: { from, to, direction } }: { change: ChangeJson }) => {
-  if (from === to) return <span class="quiet">to itself</span>;
+const Direction = ({ change: { vault, delegate, direction } }: { change: ChangeJson }) => {
+  if (vault === delegate) return <span class="quiet">to itself</span>;
   return (
-    <span class="direction" title={direction === "in" ? "Incoming" : "Outgoing"}>
-      <span aria-hidden="true">{direction === "in" ? "←" : "→"}</span>
-      <span class="visually-hidden">{direction === "in" ? "incoming, from" : "outgoing, to"}</span>
+    <span class="direction" title={direction === "incoming" ? "Incoming" : "Outgoing"}>
+      <span aria-hidden="true">{direction === "incoming" ? "←" : "→"}</span>
+      <span class="visually-hidden">{direction === "incoming" ? "incoming, from" : "outgoing, to"}</span>
     </span>
   );
 };

@@ -1,48 +1,51 @@
-// Responses of the explorer's API: docs/explorer-api.md.
+// Responses of the API: docs/api.md, "Wallets".
 
-/** Block that an answer is true at. */
-export type BlockJson = { number: number; timestamp: number; finalized: number };
+/** Block that an answer is true at. With a time, the last one up to it that changed a delegation. */
+export type BlockJson = { number: number | null; timestamp: number | null; final: boolean };
 
 /** Transaction of a change, with its block. */
 export type TransactionJson = { blockNumber: number; blockTimestamp: number; transactionHash: string };
 
-export type DelegationJson = {
+export type DelegationJson = TransactionJson & {
+  chainId: number;
   registry: "v1" | "v2";
   type: "ALL" | "CONTRACT" | "TOKEN";
   tokenStandard: "ERC721" | "ERC20" | "ERC1155" | null;
-  from: string;
-  to: string;
+  vault: string;
+  delegate: string;
   contract: string | null;
   tokenId: string | null;
-  rights: string | null;
-  rightsText: string | null;
+  rights: string;
   amount: string | null;
 };
 
-export type ActiveDelegationJson = DelegationJson & { since: TransactionJson };
+export type ChangeJson = DelegationJson & {
+  kind: "made" | "changed" | "revoked";
+  direction: "incoming" | "outgoing";
+  event: string;
+  logIndex: number;
+  ordinal: number;
+};
 
-export type ChangeJson = DelegationJson &
-  TransactionJson & {
-    id: string;
-    kind: "made" | "changed" | "revoked";
-    direction: "in" | "out";
-    event: string;
-  };
+/** A change on any network. */
+export type NewestChangeJson = Omit<ChangeJson, "direction"> & { network: string };
 
-export type DelegationPageJson = {
-  wallet: string;
-  block: BlockJson;
-  delegations: ActiveDelegationJson[];
+export type NewestChangesJson = { newest: NewestChangeJson[] };
+
+/** A page of a list about one network or several. */
+export type PageJson = {
+  blocks: Record<string, BlockJson>;
+  unanswered: { chainId: number | null; problem: { detail: string } }[];
   next: string | null;
 };
 
-export type ChangePageJson = { wallet: string; block: BlockJson; changes: ChangeJson[]; next: string | null };
+/** A wallet at the other end, with the delegations that grant what was asked for. */
+type GrantedJson = { chainId: number; amount: string | null; delegations: DelegationJson[] };
 
-export type ExplanationJson = {
-  block: BlockJson;
-  answer: boolean | string;
-  grants: (ActiveDelegationJson & { gives: string | null })[];
-};
+export type DelegationPageJson = PageJson & { delegations: DelegationJson[] };
+export type VaultPageJson = PageJson & { vaults: GrantedJson[] };
+export type DelegatePageJson = PageJson & { delegates: GrantedJson[] };
+export type ChangePageJson = PageJson & { changes: ChangeJson[] };
 
 type BlockPointJson = { number: number; timestamp: number };
 

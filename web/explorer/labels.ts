@@ -1,7 +1,7 @@
 import { shortenHex } from "../shared/address.tsx";
-import type { DelegationJson } from "./json.ts";
+import type { ChangeJson, DelegationJson } from "./json.ts";
 
-const MAX_UINT256 = 2n ** 256n - 1n;
+export const KINDS: Record<ChangeJson["kind"], string> = { made: "Made", changed: "Changed", revoked: "Revoked" };
 
 export const scopeLabel = ({ type, tokenStandard }: DelegationJson): string => {
   if (type === "ALL") return "Whole wallet";
@@ -10,17 +10,16 @@ export const scopeLabel = ({ type, tokenStandard }: DelegationJson): string => {
   return tokenStandard === "ERC1155" ? "ERC-1155 amount" : "Token";
 };
 
-export const rightsLabel = ({ rights, rightsText }: DelegationJson): string => {
-  if (rights === null) return "All rights";
-  return `Right “${rightsText ?? shortenHex(rights)}” only`;
+/** Reads rights that are printable ASCII, padded with zeros. */
+export const readRights = (rights: string): string | null => {
+  const [, text] = /^0x((?:[2-6][0-9a-f]|7[0-9a-e])+)(?:00)*$/.exec(rights) ?? [];
+  return text?.replace(/../g, (byte) => String.fromCharCode(Number.parseInt(byte, 16))) ?? null;
 };
 
-/** The exact amount with commas. The largest uint256 means "unlimited". */
-export const amountLabel = (digits: string): string =>
-  BigInt(digits) === MAX_UINT256 ? "Unlimited" : BigInt(digits).toLocaleString("en");
+export const isFullRights = (rights: string): boolean => /^0x0*$/i.test(rights);
+
+export const rightsLabel = ({ rights }: DelegationJson): string =>
+  isFullRights(rights) ? "All rights" : `Right “${readRights(rights) ?? shortenHex(rights)}” only`;
 
 /** Token ids are names, so they have no commas. */
 export const tokenLabel = (id: string): string => `#${id.length <= 12 ? id : `${id.slice(0, 5)}…${id.slice(-4)}`}`;
-
-export const countLabel = (count: number, singular: string, plural: string): string =>
-  `${count.toLocaleString("en")} ${count === 1 ? singular : plural}`;

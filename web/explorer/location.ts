@@ -23,6 +23,14 @@ export const useQuery = (): URLSearchParams => {
   return new URLSearchParams(search);
 };
 
+/** What a list of a wallet is limited to. */
+export type Filter = { contract: string; tokenId: string; rights: string; block: string; time: string };
+
+const FILTER_NAMES = ["contract", "tokenId", "rights", "block", "time"] as const;
+
+export const readFilter = (query: URLSearchParams): Filter =>
+  Object.fromEntries(FILTER_NAMES.map((name) => [name, query.get(name)?.trim() ?? ""])) as Filter;
+
 export const readViewName = (query: URLSearchParams): ViewName =>
   VIEW_NAMES.find((name) => name === query.get("view")) ?? "in";
 

@@ -8,12 +8,14 @@ export const isAddress = (text: string): boolean => /^0x[0-9a-f]{40}$/i.test(tex
 type NetworkSelectProps = {
   id: string;
   networks: readonly NetworkJson[] | null;
-  value: number | undefined;
-  onChange: (chainId: number) => void;
+  value: number | "all" | undefined;
+  /** Offers all networks together. */
+  hasAll?: boolean;
+  onChange: (chainId: number | "all") => void;
 };
 
 /** A select of all networks: the indexed ones first, the others in a group of their own. */
-export const NetworkSelect = ({ id, networks, value, onChange }: NetworkSelectProps) => {
+export const NetworkSelect = ({ id, networks, value, hasAll = false, onChange }: NetworkSelectProps) => {
   const renderOption = ({ chainId, name }: NetworkJson) => (
     <option key={chainId} value={chainId} selected={chainId === value}>
       {name}
@@ -25,8 +27,13 @@ export const NetworkSelect = ({ id, networks, value, onChange }: NetworkSelectPr
       id={id}
       name="chainId"
       disabled={!networks}
-      onChange={(event) => onChange(Number(event.currentTarget.value))}
+      onChange={({ currentTarget: { value } }) => onChange(value === "all" ? value : Number(value))}
     >
+      {hasAll && networks && networks.filter(isIndexed).length > 1 && (
+        <option value="all" selected={value === "all"}>
+          All networks
+        </option>
+      )}
       {networks?.filter(isIndexed).map(renderOption)}
       {others.length > 0 && <optgroup label="Not indexed here">{others.map(renderOption)}</optgroup>}
     </select>
@@ -35,12 +42,15 @@ export const NetworkSelect = ({ id, networks, value, onChange }: NetworkSelectPr
 
 type SearchFormProps = {
   networks: readonly NetworkJson[] | null;
-  network: NetworkJson | null;
+  /** The chosen network. */
+  chainId: number | "all" | undefined;
   wallet: string;
   view: string;
+  /** Parameters of the view to keep. */
+  filter: Record<string, string>;
 };
 
-export const SearchForm = ({ networks, network, wallet, view }: SearchFormProps) => {
+export const SearchForm = ({ networks, chainId: chosen, wallet, view, filter }: SearchFormProps) => {
   const [text, setText] = useState(wallet);
   const [error, setError] = useState("");
   useEffect(() => {
@@ -49,14 +59,16 @@ export const SearchForm = ({ networks, network, wallet, view }: SearchFormProps)
   }, [wallet]);
 
   /** @returns false if the address is not valid */
-  const submit = (chainId: number | undefined): boolean => {
+  const submit = (chainId: number | "all" | undefined): boolean => {
     const address = text.trim();
     if (!isAddress(address)) {
       setError(describeBadAddress(address));
       return false;
     }
     setError("");
-    navigate(buildUrl({ wallet: address, chainId, view }));
+    navigate(
+      buildUrl({ wallet: address, chainId, view, ...filter, ...(chainId !== chosen && { block: "", time: "" }) }),
+    );
     return true;
   };
   return (
@@ -66,7 +78,7 @@ export const SearchForm = ({ networks, network, wallet, view }: SearchFormProps)
         noValidate
         onSubmit={(event) => {
           event.preventDefault();
-          if (!submit(network?.chainId)) document.getElementById("wallet")?.focus();
+          if (!submit(chosen)) document.getElementById("wallet")?.focus();
         }}
       >
         <div class="field">
@@ -95,7 +107,8 @@ export const SearchForm = ({ networks, network, wallet, view }: SearchFormProps)
           <NetworkSelect
             id="network"
             networks={networks}
-            value={network?.chainId}
+            value={chosen}
+            hasAll
             onChange={(chainId) => {
               // With a wallet entered, choosing a network looks it up.
               if (text.trim() === "" || !submit(chainId)) navigate(buildUrl({ chainId, wallet, view: wallet && view }));

@@ -6,11 +6,14 @@ import type { NetworkJson, NetworksJson } from "./json.ts";
 const REFRESH_MS = 15_000;
 const REFRESH_WHILE_INDEXING_MS = 3_000;
 
-/** All networks with their state, and the chosen one. */
-export const useNetworks = (chainId: number | null) => {
-  const { result, retry, refresh } = useJson<NetworksJson>("/explorer/networks");
+/** The networks that a view is about: one, or all. */
+export type NetworkChoice = { chainId: number | "all"; name: string; find: (chainId: number) => NetworkJson };
+
+/** All networks with their state, and the chosen one. @param chainId - "all": none of them is chosen */
+export const useNetworks = (chainId: string | null) => {
+  const { result, retry, refresh } = useJson<NetworksJson>("/networks");
   const networks = result?.kind === "ok" ? result.value.networks : null;
-  const network = networks && chooseNetwork(networks, chainId);
+  const network = networks && chooseNetwork(networks, chainId === null || chainId === "all" ? null : Number(chainId));
   const isIndexing = network?.state === "indexing" || network?.state === "unreachable";
   useEffect(() => {
     const refreshIfVisible = () => {
@@ -28,6 +31,17 @@ const chooseNetwork = (networks: readonly NetworkJson[], chainId: number | null)
   const indexed = networks.filter(isIndexed);
   return indexed.find(({ chainId }) => chainId === 1) ?? indexed[0] ?? networks[0] ?? null;
 };
+
+/** Makes a choice of a network, or of all. */
+export const createChoice = (
+  networks: readonly NetworkJson[],
+  network: NetworkJson,
+  isAll: boolean,
+): NetworkChoice => ({
+  chainId: isAll ? "all" : network.chainId,
+  name: isAll ? "all networks" : network.name,
+  find: (chainId) => networks.find((one) => one.chainId === chainId) ?? network,
+});
 
 export const isIndexed = ({ state }: NetworkJson): boolean => state !== "not-indexed";
 

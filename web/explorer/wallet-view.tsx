@@ -1,40 +1,43 @@
 import { Address } from "../shared/address.tsx";
 import { Avatar } from "../shared/avatar.tsx";
+import { countLabel } from "../shared/labels.ts";
 import { Notice } from "../shared/notice.tsx";
 import { usePagedList } from "../shared/use-paged-list.ts";
 import { OtherWallet, Registry, Scope, TransactionTime } from "./delegation-details.tsx";
+import { FilterForm } from "./filter-form.tsx";
 import { HistoryList } from "./history-list.tsx";
-import type { ActiveDelegationJson, ChangePageJson, DelegationPageJson, NetworkJson } from "./json.ts";
-import { countLabel } from "./labels.ts";
-import { buildUrl, type WalletViewName } from "./location.ts";
+import type { ChangePageJson, DelegatePageJson, DelegationPageJson, VaultPageJson } from "./json.ts";
+import { buildUrl, type Filter, type WalletViewName } from "./location.ts";
 import { PagedList } from "./paged-list.tsx";
-import { buildExplorerUrls } from "./use-networks.ts";
+import { buildExplorerUrls, type NetworkChoice } from "./use-networks.ts";
 
 const PAGE_LENGTH = 50;
 
 type Direction = "in" | "out";
-type WalletViewProps = { wallet: string; network: NetworkJson; view: WalletViewName };
+type ListProps = { wallet: string; choice: NetworkChoice; filter: Filter };
+type WalletViewProps = ListProps & { view: WalletViewName };
 
 const VIEWS: Record<WalletViewName, { label: string; about: string }> = {
-  in: { label: "Incoming", about: "This wallet may act for these wallets." },
-  out: { label: "Outgoing", about: "These wallets may act for this wallet." },
+  in: { label: "Acts for", about: "This wallet may act for these wallets." },
+  out: { label: "Represented by", about: "These wallets may act for this wallet." },
   history: { label: "History", about: "Every delegation from or to this wallet that was made, changed or revoked." },
 };
 
 /** A wallet's delegations, or its history. */
-export const WalletView = ({ wallet, network, view }: WalletViewProps) => (
-  <section class="wallet" aria-labelledby="wallet-title">
-    <WalletHeader wallet={wallet} network={network} view={view} />
-    {view === "history" ? (
-      <History key={`${network.chainId} ${wallet}`} wallet={wallet} network={network} />
-    ) : (
-      <Delegations key={`${network.chainId} ${wallet} ${view}`} wallet={wallet} network={network} direction={view} />
-    )}
-  </section>
-);
+export const WalletView = ({ wallet, choice, filter, view }: WalletViewProps) => {
+  const list = { wallet, choice, filter };
+  return (
+    <section class="wallet" aria-labelledby="wallet-title">
+      <WalletHeader {...list} view={view} />
+      <FilterForm key={JSON.stringify([choice.chainId, wallet, view, filter])} {...list} view={view} />
+      {view === "history" ? <History {...list} /> : <Delegations key={view} {...list} direction={view} />}
+    </section>
+  );
+};
 
-const WalletHeader = ({ wallet, network, view }: WalletViewProps) => {
-  const explorerUrl = buildExplorerUrls(network).address(wallet);
+const WalletHeader = ({ wallet, choice, filter, view }: WalletViewProps) => {
+  const { chainId } = choice;
+  const explorerUrl = chainId === "all" ? undefined : buildExplorerUrls(choice.find(chainId)).address(wallet);
   return (
     <header class="wallet-header">
       <Avatar address={wallet} size={52} />
@@ -43,7 +46,7 @@ const WalletHeader = ({ wallet, network, view }: WalletViewProps) => {
           <Address value={wallet} what="wallet" isWhole />
         </h2>
         <p class="wallet-network">
-          on {network.name}
+          on {choice.name}
           {explorerUrl && (
             <>
               {" · "}
@@ -59,7 +62,7 @@ const WalletHeader = ({ wallet, network, view }: WalletViewProps) => {
           {(["in", "out", "history"] as const).map((name) => (
             <li key={name}>
               <a
-                href={buildUrl({ wallet, chainId: network.chainId, view: name })}
+                href={buildUrl({ wallet, chainId, view: name, ...filter })}
                 aria-current={name === view ? "page" : undefined}
               >
                 {VIEWS[name].label}
@@ -72,33 +75,63 @@ const WalletHeader = ({ wallet, network, view }: WalletViewProps) => {
   );
 };
 
-type DelegationsProps = { wallet: string; network: NetworkJson; direction: Direction };
+/** Builds the path of a list. A list of all networks goes without those that have no answer, and names them. */
+const buildPath = (wallet: string, list: string, { chainId }: NetworkChoice, parameters: Record<string, string>) =>
+  `/wallets/${wallet}/${list}${buildUrl({
+    chainId,
+    partial: chainId === "all" ? "true" : "",
+    limit: PAGE_LENGTH,
+    ...parameters,
+  }).slice(1)}`;
 
-const Delegations = ({ wallet, network, direction }: DelegationsProps) => {
-  const path = `/explorer/delegations/${wallet}?chainId=${network.chainId}&direction=${direction}&limit=${PAGE_LENGTH}`;
-  const list = usePagedList<DelegationPageJson>(path);
-  const delegations = list.pages.flatMap((page) => page.delegations);
+/** A block number is another time on each network. */
+const askAt = ({ chainId }: NetworkChoice, { block, time }: Filter): Record<string, string> => {
+  if (chainId !== "all") return { block };
+  return time === "" ? {} : { timestamp: String(Math.floor(Date.parse(`${time}Z`) / 1000)) };
+};
+
+/** Asks for all delegations, or for the wallets that may act with a contract or a right. */
+const buildDelegationsPath = ({ wallet, choice, filter }: ListProps, direction: Direction): string => {
+  const { contract, tokenId, rights } = filter;
+  if (contract === "" && rights === "") {
+    const side = direction === "in" ? "incoming" : "outgoing";
+    return buildPath(wallet, "delegations", choice, { direction: side, ...askAt(choice, filter) });
+  }
+  const list = direction === "in" ? "vaults" : "delegates";
+  return buildPath(wallet, list, choice, { contract, tokenId, rights, ...askAt(choice, filter) });
+};
+
+const Delegations = ({ direction, ...props }: ListProps & { direction: Direction }) => {
+  const { choice } = props;
+  const list = usePagedList<DelegationPageJson & VaultPageJson & DelegatePageJson>(
+    buildDelegationsPath(props, direction),
+  );
+  const delegations = list.pages.flatMap(
+    (page) => page.delegations ?? (page.vaults ?? page.delegates).flatMap((granted) => granted.delegations),
+  );
   return (
     <PagedList
       {...list}
       about={VIEWS[direction].about}
       count={delegations.length}
       countLabel={countLabel(delegations.length, "delegation", "delegations")}
-      network={network}
-      block={list.pages[0]?.block}
-      empty={<NoDelegations wallet={wallet} network={network} direction={direction} />}
+      choice={choice}
+      empty={<NoDelegations {...props} direction={direction} />}
     >
       <ul class="rows">
         {delegations.map((delegation) => (
-          <li key={keyOf(delegation)} class="row">
+          <li key={JSON.stringify(delegation)} class="row">
             <OtherWallet
-              address={direction === "in" ? delegation.from : delegation.to}
-              network={network}
+              address={direction === "in" ? delegation.vault : delegation.delegate}
+              chainId={choice.chainId}
               view={direction === "in" ? "out" : "in"}
             />
-            <Scope delegation={delegation} network={network} />
-            <TransactionTime transaction={delegation.since} network={network} />
-            <Registry name={delegation.registry} />
+            <Scope delegation={delegation} network={choice.find(delegation.chainId)} />
+            <TransactionTime transaction={delegation} network={choice.find(delegation.chainId)} />
+            <Registry
+              name={delegation.registry}
+              network={choice.chainId === "all" ? choice.find(delegation.chainId) : null}
+            />
           </li>
         ))}
       </ul>
@@ -106,30 +139,28 @@ const Delegations = ({ wallet, network, direction }: DelegationsProps) => {
   );
 };
 
-const keyOf = ({ registry, type, tokenStandard, from, to, contract, tokenId, rights }: ActiveDelegationJson) =>
-  [registry, type, tokenStandard, from, to, contract, tokenId, rights].join();
-
-const NoDelegations = ({ wallet, network, direction }: DelegationsProps) => {
-  const urlOf = (view: WalletViewName) => buildUrl({ wallet, chainId: network.chainId, view });
+const NoDelegations = ({ wallet, choice, filter, direction }: ListProps & { direction: Direction }) => {
+  const urlOf = (view: WalletViewName) => buildUrl({ wallet, chainId: choice.chainId, view });
+  const { contract, tokenId, rights } = filter;
+  const scope = tokenId !== "" ? " with this token" : contract !== "" ? " with this contract" : "";
+  const what = rights === "" ? scope : `${scope} by this right`;
   return (
     <Notice title="No delegations">
       <p>
         {direction === "in"
-          ? `No wallet on ${network.name} lets this one act for it.`
-          : `This wallet lets no other wallet on ${network.name} act for it.`}{" "}
-        See its{" "}
-        <a href={urlOf(direction === "in" ? "out" : "in")}>
-          {direction === "in" ? "outgoing delegations" : "incoming delegations"}
-        </a>{" "}
-        or its <a href={urlOf("history")}>history</a>.
+          ? `No wallet on ${choice.name} lets this one act for it${what}.`
+          : `This wallet lets no other wallet on ${choice.name} act for it${what}.`}{" "}
+        See {direction === "in" ? "who" : "whom"}{" "}
+        <a href={urlOf(direction === "in" ? "out" : "in")}>{direction === "in" ? "represents it" : "it acts for"}</a> or
+        its <a href={urlOf("history")}>history</a>.
       </p>
     </Notice>
   );
 };
 
-const History = ({ wallet, network }: { wallet: string; network: NetworkJson }) => {
-  const path = `/explorer/history/${wallet}?chainId=${network.chainId}&limit=${PAGE_LENGTH}`;
-  const list = usePagedList<ChangePageJson>(path);
+const History = ({ wallet, choice, filter }: ListProps) => {
+  const list = usePagedList<ChangePageJson>(buildPath(wallet, "history", choice, askAt(choice, filter)));
+  const isNow = (choice.chainId === "all" ? filter.time : filter.block) === "";
   const changes = list.pages.flatMap((page) => page.changes);
   return (
     <PagedList
@@ -137,15 +168,18 @@ const History = ({ wallet, network }: { wallet: string; network: NetworkJson }) 
       about={VIEWS.history.about}
       count={changes.length}
       countLabel={countLabel(changes.length, "change", "changes")}
-      network={network}
-      block={list.pages[0]?.block}
+      choice={choice}
       empty={
         <Notice title="No history">
-          <p>No delegation from or to this wallet was ever made on {network.name}.</p>
+          <p>
+            {isNow
+              ? `No delegation from or to this wallet was ever made on ${choice.name}.`
+              : `No delegation from or to this wallet had been made on ${choice.name} by then.`}
+          </p>
         </Notice>
       }
     >
-      <HistoryList changes={changes} network={network} />
+      <HistoryList changes={changes} choice={choice} />
     </PagedList>
   );
 };

@@ -1,9 +1,9 @@
 import { useCallback, useMemo, useState } from "preact/hooks";
+import { TableFrame } from "../shared/table-frame.tsx";
 import { BarChart, type Colors, SERIES } from "./chart.tsx";
 import { formatCount, formatDay, formatShortCount } from "./format.ts";
 import type { ActivityJson, DelegationTypeJson, InsightsJson } from "./json.ts";
 import { buildTimeline, listAllWeeks, listRecentDays, namePeriod, RECENT_DAYS, type Timeline } from "./periods.ts";
-import { TableFrame } from "./table-frame.tsx";
 
 const TYPE_NAMES: Record<DelegationTypeJson, string> = {
   ALL: "Whole wallet",

@@ -1,9 +1,9 @@
 import { useCallback } from "preact/hooks";
 import { Address, shortenHex } from "../shared/address.tsx";
+import { TableFrame } from "../shared/table-frame.tsx";
 import { BarChart, type Colors } from "./chart.tsx";
 import { formatCount, formatShortCount } from "./format.ts";
 import type { ContractJson, InsightsJson, NetworkStateJson } from "./json.ts";
-import { TableFrame } from "./table-frame.tsx";
 
 type ContractsSectionProps = { data: InsightsJson; networks: readonly NetworkStateJson[] };
 

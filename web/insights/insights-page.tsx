@@ -1,10 +1,10 @@
 import { FailureNotice, Notice } from "../shared/notice.tsx";
+import { usePolledJson } from "../shared/use-polled-json.ts";
 import { ActivitySection } from "./activity.tsx";
 import { ContractsSection } from "./contracts.tsx";
 import { formatAge, formatCount, formatTime } from "./format.ts";
 import type { CountsJson, InsightsJson, NetworkStatesJson } from "./json.ts";
 import { NetworksSection } from "./networks.tsx";
-import { usePolledJson } from "./use-polled-json.ts";
 
 const REFRESH_SECONDS = 60;
 /** Older than figures become while the service is healthy. */
@@ -12,7 +12,7 @@ const STALE_SECONDS = 180;
 
 export const InsightsPage = () => {
   const { value: data, ageSeconds, latest, retry } = usePolledJson<InsightsJson>("/insights/data", REFRESH_SECONDS);
-  const { value: networks } = usePolledJson<NetworkStatesJson>("/explorer/networks", REFRESH_SECONDS);
+  const { value: networks } = usePolledJson<NetworkStatesJson>("/networks", REFRESH_SECONDS);
   return (
     <div class="column insights">
       <div class="intro">

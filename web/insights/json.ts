@@ -1,4 +1,4 @@
-// Responses of the insights page's API: docs/explorer-api.md.
+// Responses of the insights page's API: docs/insights-api.md.
 
 export type CountsJson = { made: number; changed: number; revoked: number; active: number };
 

@@ -1,6 +1,6 @@
+import { TableFrame } from "../shared/table-frame.tsx";
 import { formatAge, formatCount } from "./format.ts";
 import type { InsightsJson, NetworkStateJson } from "./json.ts";
-import { TableFrame } from "./table-frame.tsx";
 
 const STATES: Record<NetworkStateJson["state"], string> = {
   fresh: "Up to date",

@@ -23,7 +23,8 @@ type FetchOptions = {
   method?: "GET" | "POST" | "DELETE";
   /** Sent as JSON. */
   body?: unknown;
-  signal?: AbortSignal | undefined;
+  apiKey?: string | undefined;
+  signal?: AbortSignal | null;
 };
 
 /**
@@ -32,15 +33,23 @@ type FetchOptions = {
  */
 export const fetchJson = async <Value>(
   path: string,
-  { method = "GET", body, signal }: FetchOptions = {},
+  { method = "GET", body, apiKey, signal = null }: FetchOptions = {},
 ): Promise<FetchResult<Value>> => {
-  const content =
-    body === undefined ? {} : { body: JSON.stringify(body), headers: { "Content-Type": "application/json" } };
+  const options = {
+    method,
+    cache: "no-store" as const,
+    signal,
+    headers: {
+      ...(body !== undefined && { "Content-Type": "application/json" }),
+      ...(apiKey && { "X-API-KEY": apiKey }),
+    },
+    ...(body !== undefined && { body: JSON.stringify(body) }),
+  };
   try {
-    const response = await fetch(path, { method, cache: "no-store", signal: signal ?? null, ...content });
+    const response = await fetch(path, options);
     const { ok, status, headers } = response;
-    if (ok) return { kind: "ok", value: status === 204 ? undefined : await response.json(), headers };
-    return readProblem(status, headers, await response.json().catch(() => ({})));
+    if (ok) return { kind: "ok", value: (status === 204 ? undefined : await response.json()) as Value, headers };
+    return readProblem(status, headers, (await response.json().catch(() => ({}))) as ProblemDocument);
   } catch {
     return { kind: "unreachable" };
   }
@@ -55,4 +64,10 @@ const readProblem = (status: number, headers: Headers, problem: ProblemDocument)
   if (status === 503) return { kind: "unavailable", problem: type.replace(/^.*#problem-/, ""), seconds, detail };
   if (status === 400) return { kind: "bad-request", detail, errors };
   return { kind: "failed", status, title: title || "Something went wrong", detail };
+};
+
+/** Describes a failure in one line. */
+export const describeFailure = (failure: FetchFailure): string => {
+  if (failure.kind === "unreachable") return "The service cannot be reached. Try again when your connection is back.";
+  return failure.detail || "Something went wrong. Try again.";
 };

@@ -160,7 +160,7 @@ const findUndueAnswer = (
   body: string,
 ): string | null => {
   if (method === "OPTIONS") return null;
-  if (hasBadKey && /^\/registry\/(v2\/|checks)/.test(path)) return "a bad key is accepted";
+  if (hasBadKey && /^\/(registry\/(v2\/|checks)|wallets\/)/.test(path)) return "a bad key is accepted";
   if (isSignedIn || !path.startsWith("/developers/api/")) return null;
   if (path.startsWith("/developers/api/keys")) return "an ended session is accepted";
   return method === "GET" && status === 200 && JSON.parse(body).session !== null

@@ -62,12 +62,11 @@ const PARAMETERS = {
   tokenId: "8520",
   chainId: "1",
   registry: "v2",
-  type: "erc721",
-  direction: "in",
+  direction: "incoming",
   limit: "10",
 };
 const OTHER_PARAMETERS = [
-  ...["to", "from", "rights", "numbers", "details", "cursor", "partial", "block", "view", "apiKey"],
+  ...["to", "from", "rights", "numbers", "details", "cursor", "partial", "block", "timestamp", "check", "apiKey"],
   ...["__proto__", "constructor", "0", "", "%zz", "to[]", "chainid"],
 ] as const;
 

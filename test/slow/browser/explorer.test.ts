@@ -1,4 +1,4 @@
-import type { Page } from "playwright-core";
+import type { Page, Route } from "playwright-core";
 import { getAddress } from "viem";
 import { expect, onTestFinished, test } from "vitest";
 import {
@@ -15,6 +15,7 @@ import {
   VAULT,
 } from "../../support/api.ts";
 import {
+  DESKTOP,
   describeInBrowser,
   expectAccessible,
   findHeading,
@@ -82,7 +83,7 @@ describeInBrowser("the explorer", (open, site) => {
     await page.getByRole("button", { name: "Look up" }).click();
     await waitForNotice(page, "No delegations");
     const views = page.getByRole("navigation", { name: "Views of this wallet" });
-    await views.getByRole("link", { name: "Outgoing" }).click();
+    await views.getByRole("link", { name: "Represented by" }).click();
     await readRows(page);
     await page.getByLabel("Network").selectOption("Polygon");
     await page.getByText("on Polygon").waitFor();
@@ -106,6 +107,51 @@ describeInBrowser("the explorer", (open, site) => {
       rows.map((row) => /0x\w{40}.*rights?/i.exec(row)?.[0]),
     );
     expect(await other.title()).toContain(`${VAULT.slice(0, 6)}…${VAULT.slice(-4)}`);
+  });
+
+  test("shows for whom a wallet may act with a token or by a right, then and now, on one network and on all", async () => {
+    const page = await open(walletPath(GUEST, "in"));
+    const all = await readRows(page);
+    await page.getByText("For a contract or token, or at a past block").click();
+    const form = page.getByRole("form", { name: "Filter" });
+    const apply = () => form.getByRole("button", { name: "Apply" }).click();
+    await form.getByLabel("Token id").fill("8520");
+    await apply();
+    await page.getByText("Contract: a token is one of a contract.").waitFor();
+    await form.getByLabel("Contract").fill(NFT);
+    await apply();
+    await waitUntil(
+      "the list is filtered",
+      async () => (await readRows(page)).length,
+      10,
+      (rows) => rows < all.length,
+    );
+    const filtered = await readRows(page);
+    expect(filtered.every((row) => row.includes(VAULT) && row.includes("8520"))).toBe(true);
+    expect(new URL(page.url()).searchParams.get("tokenId")).toBe("8520");
+    await expectAccessible(page);
+
+    await form.getByLabel("At block").fill("1");
+    await apply();
+    await waitForNotice(page, "No delegations");
+    await page.getByLabel("Network").selectOption("All networks");
+    await page.getByText("on all networks").waitFor();
+    expect(await readRows(page), "the block of one network is left").toHaveLength(2 * filtered.length);
+    await form.getByLabel("At time").fill("2020-01-01T00:00");
+    await apply();
+    await waitForNotice(page, "No delegations");
+    await page.getByLabel("Network").selectOption("Ethereum");
+    expect(await readRows(page), "the time is left").toHaveLength(filtered.length);
+    await page.getByRole("link", { name: "Represented by" }).click();
+    await waitForNotice(page, "No delegations");
+    await page.getByRole("button", { name: "Clear" }).click();
+    await page.getByRole("link", { name: "Acts for", exact: true }).click();
+    await waitUntil(
+      "all are shown",
+      async () => (await readRows(page)).length,
+      10,
+      (rows) => rows === all.length,
+    );
   });
 
   test("shows an address with its checksum, and copies all of it", async () => {
@@ -155,7 +201,7 @@ describeInBrowser("the explorer", (open, site) => {
     await page.keyboard.type(VAULT);
     await page.keyboard.press("Enter");
     await waitForNotice(page, "No delegations");
-    for (let tabs = 0; (await focusedText()) !== "Outgoing"; tabs++) {
+    for (let tabs = 0; (await focusedText()) !== "Represented by"; tabs++) {
       if (tabs > 10) throw new Error("The link to outgoing delegations cannot be reached.");
       await press("Tab");
     }
@@ -241,7 +287,7 @@ describeInBrowser("instead of an answer, the explorer shows", (open, site) => {
     await readRows(page);
     await page.getByRole("link", { name: "History" }).click();
     await readRows(page, ".timeline > li");
-    await page.getByRole("link", { name: "Incoming" }).click();
+    await page.getByRole("link", { name: "Acts for", exact: true }).click();
     await expectNotice(page, "One moment, please");
     await page.getByText(/Trying again in \d s/).waitFor();
     await waitForNotice(page, "No delegations");
@@ -250,7 +296,7 @@ describeInBrowser("instead of an answer, the explorer shows", (open, site) => {
   test("how far a network is indexed, then the answer; and that an index is behind its network", async () => {
     const { databaseUrl, api, release } = await startHeldBackfill();
     await waitUntil("the indexer has published its progress", async () =>
-      (await (await api.get("/explorer/networks")).text()).includes('"indexing"'),
+      (await (await api.get("/networks")).text()).includes('"indexing"'),
     );
 
     const page = await open(walletPath(NOBODY, "in", 8453), { url: api.url, allowed: /503/ });
@@ -283,12 +329,70 @@ describeInBrowser("instead of an answer, the explorer shows", (open, site) => {
     await page.getByRole("button", { name: "Try again" }).click();
     await readRows(page, ".timeline > li");
     await api.stop();
-    await page.getByRole("link", { name: "Outgoing" }).click();
+    await page.getByRole("link", { name: "Represented by" }).click();
     await expectNotice(page, "The service cannot be reached");
   });
 });
 
-describeInBrowser("the first page", (open) => {
+/** Answers the page's requests for the newest changes in place of the service. */
+const answerNewest = (answer: (route: Route) => Promise<void>) => async (page: Page) => {
+  await page.route("**/insights/newest", answer);
+};
+
+describeInBrowser("the start page", (open, site) => {
+  test.for([
+    ["light", DESKTOP],
+    ["light", PHONE],
+    ["dark", DESKTOP],
+    ["dark", PHONE],
+  ] as const)(
+    "shows the newest changes without moving anything, accessible, %s, %o",
+    async ([colorScheme, viewport]) => {
+      let finishLoading = () => {};
+      const loaded = new Promise<void>((resolve) => {
+        finishLoading = resolve;
+      });
+      const prepare = answerNewest((route) => loaded.then(() => route.continue()));
+      const page = await open("/", { colorScheme, viewport, prepare });
+      const list = page.locator(".newest ol");
+      await list.waitFor();
+      const before = await list.boundingBox();
+      await expectAccessible(page);
+      finishLoading();
+      await page.locator(".newest a").first().waitFor();
+      await page.locator(".networks li").first().waitFor();
+      expect(await list.boundingBox()).toEqual(before);
+      await expectAccessible(page);
+    },
+  );
+
+  test("leads to a change's wallet by keyboard", async () => {
+    const page = await open("/");
+    const href = await page.locator(".newest a").first().getAttribute("href");
+    await page.getByRole("button", { name: "Look up" }).focus();
+    await page.keyboard.press("Tab");
+    expect(await page.evaluate("getComputedStyle(document.activeElement).outlineStyle")).toBe("solid");
+    await page.keyboard.press("Enter");
+    await readRows(page, ".timeline > li");
+    expect(page.url()).toBe(`${site.url}${href}`);
+  });
+
+  test("says that there are no changes yet, or why they cannot be shown", async () => {
+    const prepare = answerNewest((route) => route.fulfill({ json: { newest: [] } }));
+    const page = await open("/", { allowed: /503/, prepare });
+    await page.getByText("There are no changes to show yet.").waitFor();
+    await expectAccessible(page);
+    const problem = { type: "/docs#problem-overloaded", title: "Overloaded", status: 503, detail: "Not ready yet." };
+    const headers = { "Retry-After": "1" };
+    await answerNewest((route) => route.fulfill({ status: 503, headers, json: problem }))(page);
+    await page.reload();
+    await waitForNotice(page, "The service is busy");
+    await page.locator(".networks li").first().waitFor();
+    await expectAccessible(page);
+    await page.unrouteAll();
+    await readRows(page, ".newest a");
+  });
+
   test("is painted within a second", async () => {
     const page = await open("/");
     const times: number[] = [];

@@ -1,8 +1,11 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { afterAll, beforeAll, expect, test } from "vitest";
-import { type ApiProcess as Api, FRESH_FOR_A_DAY, launchApiProcess } from "../../support/api.ts";
+import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
+import { networks } from "../../../registry/networks.ts";
+import { type ApiProcess as Api, createSampleDatabase, FRESH_FOR_A_DAY, launchApiProcess } from "../../support/api.ts";
 import { observeBystander } from "../../support/bystander.ts";
+import { readServedSchema } from "../../support/index-copy.ts";
 import { createPopularDatabase } from "../../support/million.ts";
+import { connectClient } from "../../support/setup.ts";
 
 // Many clients request one wallet to which many others have delegated.
 
@@ -94,4 +97,79 @@ test(`${READERS + PAGERS + CHECKERS} clients of a wallet with ${FANS} delegation
   expect(grownMb).toBeLessThan(200);
   expect(meanwhile.slowest).toBeLessThan(5_000);
   expect([...statuses.keys()].filter((status) => status !== 200 && status !== 503)).toEqual([]);
+}, 280_000);
+
+/** Ten networks with the same registries as Ethereum. */
+const NETWORKS = [...networks]
+  .filter(
+    ([, { v1, v2 }]) => v1?.address === networks.get(1)?.v1?.address && v2?.address === networks.get(1)?.v2?.address,
+  )
+  .map(([chainId]) => chainId)
+  .sort((a, b) => a - b)
+  .slice(0, 10);
+const POPULAR = `0x${"fa".repeat(20)}`;
+const ORDINARY = `0x${"0d".repeat(20)}`;
+const OF_PAGE = 100;
+
+/** Creates an index of ten networks in which others have delegated their whole wallet to two wallets: many, and few. */
+const createNetworks = async () => {
+  const databaseUrl = await createSampleDatabase();
+  const client = await connectClient(databaseUrl);
+  const schema = await readServedSchema(client);
+  await client.query("set session_replication_role = replica; set synchronous_commit = off");
+  for (const chainId of NETWORKS.filter((id) => id !== 1 && id !== 137)) {
+    for (const table of ["indexer.chain", `${schema}.indexed_block`, `${schema}._ponder_checkpoint`]) {
+      await client.query(
+        `insert into ${table} select (jsonb_populate_record(row, jsonb_build_object('chain_id', ${chainId}, 'chain_name', ${chainId}))).*
+         from ${table} row where chain_id = 1`,
+      );
+    }
+  }
+  const zero = (length: number) => `'0x${"0".repeat(length)}'`;
+  /** Inserts a delegation for each block. */
+  const insert = async (wallet: string, firstBlock: number, count: number) => {
+    const insertInto = (table: string, columns: string, values: string) =>
+      client.query(
+        `insert into ${schema}.${table} (chain_id, vault, delegate, type, contract, token_id, rights, amount,
+           block_number, log_index, block_timestamp, transaction_hash ${columns})
+         select chain_id, '0x' || lpad(md5(block::text), 40, '0'), '${wallet}', 'ALL', ${zero(40)}, 0, ${zero(64)}, 0,
+           block, 0, 1600000000 + block, '0x' || repeat(md5(block::text), 2) ${values}
+         from generate_series(${firstBlock}, ${firstBlock + count - 1}) block, unnest(array[${NETWORKS.join()}]) chain_id`,
+      );
+    await insertInto("delegation_v2", "", "");
+    await insertInto(
+      "delegation_change",
+      ", ordinal, registry, active, was_active, event, made_block, made_log_index",
+      ", 0, 'v2', true, false, 'DelegateAll', block, 0",
+    );
+  };
+  await insert(ORDINARY, 1_000, OF_PAGE / NETWORKS.length);
+  await insert(POPULAR, 2_000, FANS / NETWORKS.length);
+  return databaseUrl;
+};
+
+test(`a first page of a wallet with ${FANS} delegations on ten networks takes as long as any other`, async () => {
+  const own = await launchApiProcess({ databaseUrl: await createNetworks(), env: FRESH_FOR_A_DAY });
+  onTestFinished(() => own.stop());
+  const measure = async (path: string): Promise<number> => {
+    const startedAt = performance.now();
+    const response = await own.get(path);
+    const page = (await response.json()) as Record<string, unknown[]>;
+    expect(response.status, JSON.stringify(page)).toBe(200);
+    expect(Object.keys(page.blocks ?? {})).toHaveLength(NETWORKS.length);
+    expect(page[path.replace(/^.*\/(\w+).*$/, "$1").replace("history", "changes")]).toHaveLength(OF_PAGE);
+    return performance.now() - startedAt;
+  };
+  const past = "timestamp=1650000000";
+  for (const list of ["vaults", `vaults?${past}`, "delegations", `delegations?${past}`, "history"]) {
+    const durations: Record<string, number[]> = { [POPULAR]: [], [ORDINARY]: [] };
+    for (let round = 0; round < 15; round++) {
+      for (const [wallet, taken] of Object.entries(durations)) taken.push(await measure(`/wallets/${wallet}/${list}`));
+    }
+    const [popularMs = 0, ordinaryMs = 0] = [POPULAR, ORDINARY].map(
+      (wallet) => durations[wallet]?.toSorted((a, b) => a - b)[7],
+    );
+    console.log(`${list}: ${popularMs.toFixed(1)} ms, of an ordinary wallet ${ordinaryMs.toFixed(1)} ms`);
+    expect(popularMs / ordinaryMs, list).toBeLessThan(8);
+  }
 }, 280_000);

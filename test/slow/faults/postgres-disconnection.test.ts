@@ -1,11 +1,11 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type ApiProcess, CHECK, HOT, launchApiProcess, startTestApi, VAULT } from "../../support/api.ts";
-import type { ExplorerNetwork } from "../../support/explorer.ts";
 import { findSamples, parseMetrics, readValue } from "../../support/metrics.ts";
 import { listProcesses } from "../../support/processes.ts";
 import { waitUntil } from "../../support/setup.ts";
 import { expectSurvival, launchService } from "../../support/survive.ts";
+import type { Network } from "../../support/wallet-answers.ts";
 import { type Fault, lockHeld } from "../soak/faults.ts";
 
 // A complete service with its own Postgres, under load. A second API answers the requests of these tests.
@@ -27,8 +27,8 @@ const QUESTIONS = [
   `/registry/v1/check/all?delegate=${HOT}&vault=${VAULT}`,
   `/registry/v2/${VAULT}`,
   `/registry/v1/${VAULT}?limit=2`,
-  `/explorer/history/${VAULT}`,
-  `/explorer/explain?registry=v2&type=all&from=${VAULT}&to=${HOT}`,
+  `/wallets/${VAULT}/history`,
+  `/wallets/${HOT}/vaults`,
 ];
 
 const ROUND_MS = 50;
@@ -83,7 +83,7 @@ const expectRefusals = async () => {
   expect(status).toBe(200);
   expect(JSON.parse(body)).toMatchObject({ database: "out of reach", chains: [{ ready: false }] });
   expect(await readMetrics()).toEqual({ isReachable: 0, answered: [0] });
-  const { networks } = JSON.parse((await ask("/explorer/networks")).body) as { networks: ExplorerNetwork[] };
+  const { networks } = JSON.parse((await ask("/networks")).body) as { networks: Network[] };
   const unreachable = networks.filter(({ state }) => state === "unreachable");
   expect(unreachable.map(({ chainId }) => chainId)).toEqual([1]);
 };

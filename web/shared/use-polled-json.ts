@@ -1,5 +1,5 @@
 import { useCallback, useEffect, useState } from "preact/hooks";
-import { type FetchResult, fetchJson } from "../shared/fetch-json.ts";
+import { type FetchResult, fetchJson } from "./fetch-json.ts";
 
 /** The last good value with its age, and the result of the last request. */
 type Polled<Value> = { value: Value | null; ageSeconds: number; latest: FetchResult<Value> | null };

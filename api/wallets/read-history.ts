@@ -1,0 +1,140 @@
+import { sql } from "drizzle-orm";
+import type { Address } from "viem";
+import type { RegistryVersion } from "../../registry/networks.ts";
+import type { End } from "../../registry/state-at.ts";
+import type { Database } from "../database/database.ts";
+import { memoize } from "../database/statement.ts";
+import type { Moment } from "../delegations/check-delegation.ts";
+import type { AskSchema } from "./ask-networks.ts";
+import { canRead, HAS_MADE_BLOCK, networksStatement, readNetworks } from "./network-statement.ts";
+import type { DelegationRow } from "./wallet-json.ts";
+
+export type HistoryQuestion = {
+  wallet: Address;
+  registry: RegistryVersion | "both";
+  timestamp?: string | undefined;
+};
+
+/** A position in the list: newest first by time, then by chain, then newest first on the chain. Digits. */
+export type HistoryPosition = {
+  blockTimestamp: string;
+  chainId: number;
+  blockNumber: string;
+  logIndex: string;
+  ordinal: string;
+};
+
+export type ChangeRow = DelegationRow & {
+  ordinal: number;
+  active: boolean;
+  wasActive: boolean;
+  event: string;
+  number: string;
+  /** False for a change of the other registry, which only tells how far its statement has read. */
+  isListed: boolean;
+};
+
+const COLUMNS = {
+  registry: "registry",
+  type: "type",
+  vault: "vault",
+  delegate: "delegate",
+  contract: "contract",
+  tokenId: "token_id",
+  rights: "rights",
+  amount: "amount",
+  blockNumber: "block_number",
+  logIndex: "log_index",
+  ordinal: "ordinal",
+  blockTimestamp: "block_timestamp",
+  transactionHash: "transaction_hash",
+  active: "active",
+  wasActive: "was_active",
+  event: "event",
+};
+
+const NEWEST_FIRST = "block_number desc, log_index desc, ordinal desc";
+
+/** The position before which a network's part of a page starts: exact, or after the last change up to a time. */
+const BEFORE = { before_block: "bigint", before_log: "bigint", before_ordinal: "bigint", before_time: "bigint" };
+
+type HistoryKind = { schema: string; registry: HistoryQuestion["registry"]; moment: Moment };
+
+const nameStatement = ({ registry, moment }: Omit<HistoryKind, "schema">) => `history, ${registry}, ${moment}`;
+
+export const historyStatement = ({ schema, registry, moment }: HistoryKind) => {
+  const log = `"${schema}".delegation_change`;
+  const columns = Object.values(COLUMNS);
+  const isListed = registry === "both" ? "true" : `q.registry = '${registry}'`;
+  /** Selects the changes with the wallet at one end, by that end's index. */
+  const selectEnd = (end: End) => `(
+    select ${columns.map((column) => `d.${column}`).join(", ")}
+    from ${log} d
+    where d.chain_id = q.chain_id and d.${end} = q.wallet
+      and (d.block_number, d.log_index, d.ordinal) < (start.at_block, q.before_log, q.before_ordinal)
+      ${moment === "past" ? "and d.block_number <= q.block" : ""}
+      and ${HAS_MADE_BLOCK} and ${canRead(schema)}
+    order by ${NEWEST_FIRST} limit q.rows)`;
+  const from = `(
+      select q.chain_id, q.rows, found.*,
+        row_number() over (order by found.block_timestamp desc, q.chain_id, ${NEWEST_FIRST}) as number
+      from network q
+      cross join lateral (
+        select coalesce(q.before_block, (
+          select d.block_number + 1 from ${log} d
+          where d.chain_id = q.chain_id and d.block_timestamp <= q.before_time and ${canRead(schema)}
+          order by d.block_timestamp desc, d.block_number desc limit 1)) as at_block
+      ) start
+      cross join lateral (
+        -- A delegation to itself is at both ends: "union" removes the duplicate.
+        ${selectEnd("vault")} union ${selectEnd("delegate")} order by ${NEWEST_FIRST} limit q.rows
+      ) found
+    ) q
+    where q.number <= q.rows and (${isListed} or q.number = q.rows)`;
+  return networksStatement<ChangeRow>(nameStatement({ registry, moment }), {
+    schema,
+    moment,
+    values: { wallet: "text", rows: "bigint" },
+    networkValues: BEFORE,
+    from: sql.raw(from),
+    columns: {
+      ...Object.fromEntries(Object.entries(COLUMNS).map(([name, column]) => [name, `q.${column}`])),
+      number: "q.number",
+      isListed,
+    },
+  });
+};
+
+const findStatement = memoize(historyStatement, (kind) => `${kind.schema} ${nameStatement(kind)}`);
+
+/** Creates the reader of a wallet's changes in all networks of a schema. @param rows - how many to read */
+export const readHistory =
+  (
+    database: Database,
+    { wallet, registry, timestamp }: HistoryQuestion,
+    { after, rows }: { after: HistoryPosition | undefined; rows: number },
+  ): AskSchema<ChangeRow> =>
+  (schema, networks) => {
+    const moment = timestamp !== undefined || networks[0]?.block !== undefined ? "past" : "now";
+    const starts = networks.map(({ chainId }) => findStart(chainId, after));
+    return readNetworks(database, findStatement({ schema, registry, moment }), networks, {
+      wallet,
+      rows,
+      timestamp,
+      before_block: starts.map(({ block }) => block),
+      before_log: starts.map(({ log }) => log),
+      before_ordinal: starts.map(({ ordinal }) => ordinal),
+      before_time: starts.map(({ time }) => time),
+    });
+  };
+
+const NEWEST = { block: "9223372036854775807", log: "0", ordinal: "0", time: null };
+
+const findStart = (chainId: number, after: HistoryPosition | undefined) => {
+  if (!after) return NEWEST;
+  const { blockNumber: block, logIndex: log, ordinal, blockTimestamp } = after;
+  if (chainId === after.chainId) return { block, log, ordinal, time: null };
+  // Of changes at the same time, those of lower chains are before it.
+  const time = BigInt(blockTimestamp) - (chainId < after.chainId ? 1n : 0n);
+  return { block: null, log: "0", ordinal: "0", time: String(time) };
+};

@@ -1,0 +1,82 @@
+import type { ApiContext } from "../context.ts";
+import { respondJson } from "../respond.ts";
+import type { NetworksAnswer } from "./ask-networks.ts";
+import { encodeWalletCursor } from "./wallet-cursor.ts";
+import type { NetworkValues } from "./wallet-parameters.ts";
+
+/** A row of a list over several networks. */
+export type Listable = {
+  chainId: number;
+  /** The numbers by which the list is ordered, as digits. */
+  position: readonly (string | number)[];
+  /** False for a row that only tells how far its statement has read. */
+  isListed: boolean;
+  /** True if its statement has not read beyond it. */
+  isLastRead: boolean;
+};
+
+/** The direction in which a list is ordered by each number of a position. */
+export type Order = readonly ("ascending" | "descending")[];
+
+/**
+ * How many rows a statement reads for a page if not all of them are listed, such as changes of delegations that were
+ * revoked by then: strangers can add any number. A page may then be short or empty, with a next page.
+ */
+export const countRowsToRead = (limit: number) => Math.max(200, 2 * (limit + 1));
+
+/** Takes a page from the rows of all networks. `end` is its last position if the list goes on. */
+export const cutPage = <Row extends Listable>(rows: readonly Row[], limit: number, order: Order) => {
+  const compare = (a: Row, b: Row) => {
+    const place = order.findIndex((_, index) => Number(a.position[index]) !== Number(b.position[index]));
+    // A row that is not listed may end the page, so it comes after those at its position.
+    if (place === -1) return Number(b.isListed) - Number(a.isListed);
+    const difference = Number(a.position[place] ?? 0) - Number(b.position[place] ?? 0);
+    return order[place] === "descending" ? -difference : difference;
+  };
+  const listed: Row[] = [];
+  for (const row of rows.toSorted(compare)) {
+    if (row.isListed) {
+      if (listed.length === limit) return { listed, end: listed.at(-1)?.position ?? null };
+      listed.push(row);
+    }
+    if (row.isLastRead) return { listed, end: row.position };
+  }
+  return { listed, end: null };
+};
+
+type Page = {
+  /** The name of its list. */
+  list: string;
+  /** The rows and what they are of. */
+  content: object;
+  end: Listable["position"] | null;
+  answer: NetworksAnswer<unknown>;
+};
+
+/** Responds with a page, and the cursor of the next one. */
+export const respondPage = (
+  c: ApiContext,
+  values: NetworkValues,
+  { list, content, end, answer: { blocks, unanswered, headers } }: Page,
+): Response => {
+  const next =
+    end && encodeWalletCursor({ list, position: end.map(String), ...keepNetworks(values, blocks, unanswered) });
+  return respondJson(c, { ...content, blocks, unanswered, next }, { ...headers, ...(next && linkTo(c, next)) });
+};
+
+/** What the next pages have to know: the blocks that "finalized" means, and the networks that are missing. */
+const keepNetworks = (
+  { block }: NetworkValues,
+  blocks: NetworksAnswer<unknown>["blocks"],
+  unanswered: NetworksAnswer<unknown>["unanswered"],
+) => ({
+  blocks:
+    block === "finalized" ? Object.entries(blocks).map(([chainId, { number }]) => [chainId, `${number}`] as const) : [],
+  missing: unanswered.map(({ chainId }) => chainId),
+});
+
+const linkTo = (c: ApiContext, cursor: string) => {
+  const { pathname, searchParams } = new URL(c.req.url);
+  searchParams.set("cursor", cursor);
+  return { Link: `<${pathname}?${searchParams}>; rel="next"` };
+};

@@ -1,0 +1,154 @@
+import { z } from "@hono/zod-openapi";
+import type { Address } from "viem";
+import type { Check } from "../../registry/check-rule.ts";
+import { askRegistries, CHECK_NAMES } from "../../registry/grants.ts";
+import { networks, type RegistryVersion } from "../../registry/networks.ts";
+import {
+  type AskedBlock,
+  blocks,
+  contract,
+  flag,
+  integerUpTo,
+  MAX_LIMIT,
+  parsedText,
+  rights,
+  SAMPLES,
+  timestamp,
+  tokenId,
+  validateBlocks,
+  wallet,
+} from "../contract/parameters.ts";
+import type { ParameterError } from "../problem.ts";
+import type { Shards } from "../shards/shards.ts";
+import { parseWalletCursor, type WalletCursor } from "./wallet-cursor.ts";
+
+// Parameters of the questions about a wallet on several networks.
+
+const DEFAULT_LIMIT = 100;
+
+/** All networks if empty. */
+const chainId = z
+  .array(
+    parsedText("must be chain ids in decimal digits, or all", (text) =>
+      text === "all" ? ("all" as const) : /^\d{1,15}$/.test(text) ? Number(text) : undefined,
+    ),
+  )
+  .refine((values) => values.length < 2 || !values.includes("all"), { error: "must be chain ids, or all" })
+  .default(["all"])
+  .transform((values) => [...new Set(values.filter((value) => value !== "all"))])
+  .openapi({
+    type: "array",
+    items: { type: "string", pattern: "^([0-9]+|all)$" },
+    default: ["all"],
+    description: "A network. Give it several times for several networks; without it, all that are indexed here.",
+  });
+
+const registry = z
+  .enum(["v1", "v2", "both"], { error: "must be v1, v2 or both" })
+  .default("both")
+  .openapi({ description: "The registry." });
+
+const limit = integerUpTo(MAX_LIMIT).default(DEFAULT_LIMIT).openapi({
+  type: "integer",
+  minimum: 1,
+  maximum: MAX_LIMIT,
+  default: DEFAULT_LIMIT,
+  description: "Rows per page. A page may have fewer rows, and yet a next page.",
+});
+
+const WRONG_LIST = "is not from this list: start again without it";
+
+const cursor = parsedText(WRONG_LIST, parseWalletCursor).optional().openapi({
+  type: "string",
+  description: "The start of the page, from `next` or the `Link` header of the page before.",
+});
+
+const partial = flag("Answers without the networks that cannot be answered for, and lists them in `unanswered`.");
+
+/** Of every question about a wallet. */
+export const walletParams = {
+  wallet: wallet.openapi({ description: "The wallet, in any letter case.", example: SAMPLES.hot }),
+};
+export const networkQuery = { chainId, registry, ...blocks, timestamp, partial, limit, cursor };
+
+export type NetworkValues = AskedBlock & {
+  chainId: number[];
+  registry: RegistryVersion | "both";
+  partial: boolean;
+  limit: number;
+  cursor?: WalletCursor | undefined;
+};
+
+const check = z
+  .enum(CHECK_NAMES, { error: "must be all, contract, token, erc721, erc20 or erc1155" })
+  .optional()
+  .openapi({
+    description:
+      "The check. By default `all`, with a contract `contract`, with a token id `token`: a token of any standard. `erc20` and `erc1155` are for balances, which only v2 has.",
+  });
+
+/** Of questions for which wallets a wallet may act. */
+export const checkQuery = {
+  check,
+  contract: contract.optional().openapi({ description: "The contract. Without it, the whole wallet." }),
+  tokenId: tokenId.optional().openapi({ description: "The token. Without it, the whole contract." }),
+  rights,
+};
+
+export type ScopeValues = { check?: Check | undefined; contract?: Address | undefined; tokenId?: string | undefined };
+
+const WITH_CONTRACT: readonly Check[] = ["contract", "token", "erc721", "erc20", "erc1155"];
+const WITH_TOKEN: readonly Check[] = ["token", "erc721", "erc1155"];
+
+/** Finds the check that is asked. */
+export const findCheck = ({ check, contract, tokenId }: ScopeValues): Check =>
+  check ?? (tokenId !== undefined ? "token" : contract !== undefined ? "contract" : "all");
+
+export const versionsOf = (registry: RegistryVersion | "both"): readonly RegistryVersion[] =>
+  registry === "both" ? ["v1", "v2"] : [registry];
+
+/** Reports a check that the registry does not have, and parameters that do not fit the check. */
+export const validateScope = (values: ScopeValues & { registry?: RegistryVersion | "both" }): ParameterError[] => {
+  // An invalid parameter has no key, and is reported already.
+  if (!("check" in values && "contract" in values && "tokenId" in values) || !values.registry) return [];
+  const check = findCheck(values);
+  if (askRegistries(versionsOf(values.registry), check).length === 0) {
+    return [{ parameter: "check", message: "is for balances, which only v2 has" }];
+  }
+  const fit = (parameter: "contract" | "tokenId", checks: readonly Check[]): ParameterError[] => {
+    const isGiven = values[parameter] !== undefined;
+    if (isGiven === checks.includes(check)) return [];
+    return [{ parameter, message: isGiven ? `must not be given with the check ${check}` : "is required" }];
+  };
+  return [...fit("contract", WITH_CONTRACT), ...fit("tokenId", WITH_TOKEN)];
+};
+
+/** Lists the networks that are asked for and have one of the registries. */
+export const findNetworks = (shards: Shards, { chainId, registry }: Pick<NetworkValues, "chainId" | "registry">) => {
+  if (chainId.length > 0) return chainId.toSorted((a, b) => a - b);
+  const hasRegistry = (id: number) => versionsOf(registry).some((version) => networks.get(id)?.[version]);
+  return shards.chainStates().flatMap(({ chainId }) => (hasRegistry(chainId) ? [chainId] : []));
+};
+
+/** Reports networks that are not indexed here, and blocks that do not fit the networks. */
+export const validateNetworks = (shards: Shards, values: Partial<NetworkValues>): ParameterError[] => {
+  const { chainId, registry, block, minBlock } = values;
+  if (!chainId || !registry) return validateBlocks(values);
+  const unknown = chainId.flatMap((id) => {
+    const versions = versionsOf(registry);
+    // Of both registries, a network may have one.
+    const version = versions.find((version) => networks.get(id)?.[version]) ?? versions[0] ?? "v2";
+    return shards.validateChain(version)({ chainId: id });
+  });
+  const isNumber = block !== "finalized" && (block ?? minBlock) !== undefined;
+  const message = "must not be a number with several networks: use timestamp";
+  const ofSeveral =
+    isNumber && findNetworks(shards, { chainId, registry }).length > 1
+      ? [{ parameter: block === undefined ? "minBlock" : "block", message }]
+      : [];
+  return [...unknown.slice(0, 1), ...validateBlocks(values), ...ofSeveral];
+};
+
+/** Reports the cursor of another list. @param list - the name of the list that is asked for */
+export const validateCursor = (cursor: WalletCursor | undefined, list: string): ParameterError[] =>
+  !cursor || cursor.list === list ? [] : [{ parameter: "cursor", message: WRONG_LIST }];

@@ -1,0 +1,61 @@
+import { useEffect, useState } from "preact/hooks";
+import { describeFailure } from "../shared/fetch-json.ts";
+import type { Pace } from "./send-checks.ts";
+import type { Run } from "./use-run.ts";
+
+/** Describes the progress, for everyone and for screen readers. */
+export const describeProgress = ({ answered, total }: Run): string =>
+  `${answered.toLocaleString("en")} of ${total.toLocaleString("en")} answered`;
+
+export const describeState = ({ state }: Run): string => {
+  if (state === "running") return "Checking";
+  if (state === "done") return "Done";
+  return state === "stopped" ? "Stopped" : "Interrupted";
+};
+
+type ProgressProps = { run: Run; stop: () => void; goOn: () => void };
+
+export const Progress = ({ run, stop, goOn }: ProgressProps) => {
+  const { state, answered, total, pace, wait } = run;
+  return (
+    <section class="card progress" aria-labelledby="progress-title">
+      <h2 id="progress-title">{describeState(run)}</h2>
+      <p>{describeProgress(run)}</p>
+      <progress value={answered} max={total} aria-label="Answered checks" />
+      {wait && state === "running" && (
+        <p class="quiet">
+          {wait.reason} {pace && `${describeTimeLeft(total - answered, pace)} `}The next ones follow in{" "}
+          <SecondsUntil key={wait.endsAt} endsAt={wait.endsAt} /> s.
+        </p>
+      )}
+      {typeof state === "object" && <p class="error-line">{describeFailure(state)}</p>}
+      {state === "running" && (
+        <button type="button" class="button" onClick={stop}>
+          Stop
+        </button>
+      )}
+      {state !== "running" && state !== "done" && (
+        <button type="button" class="button" onClick={goOn}>
+          Go on
+        </button>
+      )}
+    </section>
+  );
+};
+
+const describeTimeLeft = (checks: number, pace: Pace): string => {
+  const seconds = Math.ceil(checks / pace.checks) * pace.seconds;
+  const minutes = Math.ceil(seconds / 60);
+  if (seconds <= 60) return `About ${seconds} s left.`;
+  return `About ${minutes < 60 ? "" : `${Math.floor(minutes / 60)} h `}${minutes % 60} min left.`;
+};
+
+const SecondsUntil = ({ endsAt }: { endsAt: number }) => {
+  const readSeconds = () => Math.max(0, Math.ceil((endsAt - Date.now()) / 1000));
+  const [seconds, setSeconds] = useState(readSeconds);
+  useEffect(() => {
+    const timer = setInterval(() => setSeconds(readSeconds()), 250);
+    return () => clearInterval(timer);
+  }, []);
+  return <>{seconds}</>;
+};

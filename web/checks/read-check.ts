@@ -1,0 +1,146 @@
+import type { NetworkJson } from "./json.ts";
+
+/** The columns that make a check. */
+export const CHECK_COLUMNS = [
+  "registry",
+  "check",
+  "to",
+  "delegate",
+  "from",
+  "vault",
+  "contract",
+  "tokenId",
+  "rights",
+  "chainId",
+] as const;
+
+export type CheckColumn = (typeof CHECK_COLUMNS)[number];
+
+/** The fields of a line, without empty ones. */
+export type Cells = Partial<Record<CheckColumn, string>>;
+
+/** A check as POST /registry/checks takes it. 1,000 of the longest are less than 1 MB. */
+export type Check = {
+  registry: Registry;
+  check: string;
+  delegate: string;
+  vault: string;
+  contract?: string | undefined;
+  tokenId?: string | undefined;
+  rights?: string | undefined;
+  chainId: string;
+};
+
+type Registry = "v1" | "v2";
+
+/** The checks of each registry, with the parameters that they need. */
+const NEEDS: Record<Registry, Record<string, readonly string[]>> = {
+  v1: { all: [], contract: ["contract"], token: ["contract", "tokenId"] },
+  v2: {
+    all: [],
+    contract: ["contract"],
+    erc721: ["contract", "tokenId"],
+    erc20: ["contract"],
+    erc1155: ["contract", "tokenId"],
+  },
+};
+
+/**
+ * Makes a check from the fields of a line. Its problem names every bad field, in the words of the API.
+ * @param networks - null if they are not known: then the API tells which ones it lacks
+ */
+export const readCheck = (
+  cells: Cells,
+  networks: readonly NetworkJson[] | null,
+): { check: Check } | { problem: string } => {
+  const { registry = "v2" } = cells;
+  if (!isRegistry(registry)) return { problem: explainRegistry(cells.check) };
+  const check = cells.check ?? chooseCheck(registry, cells);
+  if (check === null) return { problem: "check is required with a tokenId on v2: erc721 or erc1155." };
+  const needs = Object.hasOwn(NEEDS[registry], check) ? NEEDS[registry][check] : undefined;
+  if (!needs) return { problem: `check must be one of ${Object.keys(NEEDS[registry]).join(", ")}, on ${registry}.` };
+
+  const contract = needs.includes("contract") ? (cells.contract ?? "") : undefined;
+  const tokenId = needs.includes("tokenId") ? (cells.tokenId ?? "") : undefined;
+  const rights = registry === "v2" ? cells.rights : undefined;
+  const { chainId = "1" } = cells;
+  const problems = [
+    explainWallet("delegate", "to", cells),
+    explainWallet("vault", "from", cells),
+    contract !== undefined && explain("contract", contract, isAddress, ADDRESS),
+    tokenId !== undefined && explain("tokenId", tokenId, isTokenId, TOKEN_ID),
+    rights !== undefined && explain("rights", rights, isRights, RIGHTS),
+    explain("chainId", chainId, isChainId, CHAIN_ID) ?? explainNetwork(networks, registry, Number(chainId)),
+  ].filter((problem) => typeof problem === "string");
+  if (problems.length > 0) return { problem: problems.join(" ") };
+  return {
+    check: {
+      registry,
+      check,
+      delegate: cells.delegate ?? cells.to ?? "",
+      vault: cells.vault ?? cells.from ?? "",
+      contract,
+      // Without leading zeros, which could make a body too large.
+      tokenId: tokenId && String(BigInt(tokenId)),
+      rights,
+      chainId: String(Number(chainId)),
+    },
+  };
+};
+
+const ADDRESS = "must be 0x and 40 hex digits";
+const TOKEN_ID = "must be a whole number from 0 to 2^256-1, in decimal or 0x hex digits";
+const RIGHTS = "must be 0x and 64 hex digits, or a text of at most 31 bytes";
+const CHAIN_ID = "must be a chain id in decimal digits";
+
+const isRegistry = (text: string): text is Registry => text === "v1" || text === "v2";
+const isAddress = (text: string) => /^0x[0-9a-f]{40}$/i.test(text);
+const isTokenId = (text: string) => /^(\d+|0x[0-9a-f]+)$/i.test(text) && BigInt(text) < 2n ** 256n;
+const isRights = (text: string) =>
+  /^0x/i.test(text) ? /^0x([0-9a-f]{64})?$/i.test(text) : new TextEncoder().encode(text).length <= 31;
+const isChainId = (text: string) => /^\d{1,15}$/.test(text);
+
+/** On v2, a token id alone does not tell the kind of token. */
+const chooseCheck = (registry: Registry, { contract, tokenId }: Cells): string | null => {
+  if (tokenId !== undefined) return registry === "v1" ? "token" : null;
+  return contract === undefined ? "all" : "contract";
+};
+
+const explainRegistry = (check: string | undefined): string => {
+  const known = new Set(Object.values(NEEDS).flatMap((checks) => Object.keys(checks)));
+  const isKnown = check === undefined || known.has(check);
+  return `registry must be v1 or v2.${isKnown ? "" : ` check must be one of ${[...known].join(", ")}.`}`;
+};
+
+const explain = (name: string, text: string, isValid: (text: string) => boolean, rule: string): string | null => {
+  if (text === "") return `${name} is required.`;
+  return isValid(text) ? null : `${name} ${rule}.`;
+};
+
+const explainWallet = (name: "delegate" | "vault", synonym: "to" | "from", cells: Cells): string | null => {
+  const { [name]: named, [synonym]: renamed } = cells;
+  if (named === undefined && renamed === undefined) return `${name} is required (or its other name, ${synonym}).`;
+  const usedName = named === undefined ? synonym : name;
+  const texts = [named, renamed].filter((text) => text !== undefined);
+  if (!texts.every(isAddress)) return `${usedName} ${ADDRESS}.`;
+  const addresses = new Set(texts.map((text) => text.toLowerCase()));
+  return addresses.size === 1 ? null : `${name} is given with different values (also as ${synonym}).`;
+};
+
+const explainNetwork = (
+  networks: readonly NetworkJson[] | null,
+  registry: Registry,
+  chainId: number,
+): string | null => {
+  const indexed = networks?.filter(({ state }) => state !== "not-indexed");
+  const network = indexed?.find((network) => network.chainId === chainId);
+  if (!indexed || network?.registries[registry]) return null;
+  const others = indexed
+    .filter(({ registries }) => registries[registry])
+    .sort((a, b) => a.chainId - b.chainId)
+    .map(({ chainId, name }) => `${chainId} (${name})`);
+  const names = others.join(", ") || "none yet";
+  return network
+    ? `chainId has no ${registry} registry on ${network.name}; ${registry} is indexed here on ${names}.`
+    : `chainId names a network that is not indexed here; indexed are ${names}.`;
+};
