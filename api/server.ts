@@ -53,7 +53,7 @@ export const startServer = async (
     if (headers.upgrade !== undefined) response.shouldKeepAlive = false;
   });
   // Node would answer an unknown expectation with an empty 417.
-  server.on("checkExpectation", listener);
+  server.on("checkExpectation", (request, response) => server.emit("request", request, response));
   server.on("connect", (_, socket: Socket) => rejectConnect(socket));
   const connections = new Connections(server);
   server.on("clientError", (error: NodeJS.ErrnoException, socket: Socket) => {
