@@ -1,7 +1,7 @@
 import type { StatusCode } from "hono/utils/http-status";
 import type { ApiContext } from "./context.ts";
 import type { AskedBlock } from "./contract/parameters.ts";
-import type { Freshness } from "./database/freshness.ts";
+import { type Freshness, isFinal } from "./database/freshness.ts";
 import { type Problem, problemDocument } from "./problem.ts";
 
 /** Response headers that pages of other origins may read. */
@@ -88,6 +88,6 @@ export const answerHeaders = (freshness: Freshness, asked: AskedBlock = {}): Rec
   return {
     ...headers,
     "X-Answered-Block": answered,
-    "X-Answered-Block-Final": String(BigInt(answered) <= BigInt(finalizedBlock)),
+    "X-Answered-Block-Final": String(isFinal(freshness, { block: answered })),
   };
 };

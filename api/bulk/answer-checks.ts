@@ -2,6 +2,7 @@ import { setImmediate as letOthersRun } from "node:timers/promises";
 import { badParameters } from "../contract/define-parameters.ts";
 import type { AskedBlock } from "../contract/parameters.ts";
 import type { Database } from "../database/database.ts";
+import { type AnsweredBlock, showAnsweredBlock } from "../database/freshness.ts";
 import { toQuestion } from "../delegations/check-delegation.ts";
 import { Problem } from "../problem.ts";
 import type { Shards } from "../shards/shards.ts";
@@ -13,9 +14,6 @@ const SLICE = 10;
 
 /** `true`, `false` or the digits of a balance, or the check's own problem. */
 export type Answer = string | Problem;
-
-/** The block of all answers of a chain. The index does not know when a past block was made. */
-type AnsweredBlock = { number: number; timestamp: number | null; final: boolean };
 
 /** A readable check: its place in the request, and its question. */
 type Asked = { place: number; question: BulkQuestion };
@@ -102,13 +100,7 @@ export class BulkChecks {
   #findBlock({ freshness: found }: BulkAnswers, chainId: number, asked: AskedBlock): AnsweredBlock {
     if (found instanceof Problem) throw found;
     const freshness = this.#shards.requireFresh(chainId, found.get(chainId) ?? null, asked);
-    const { indexedBlock, indexedBlockTimestamp, finalizedBlock } = freshness;
-    const number = Number(asked.block ?? indexedBlock);
-    return {
-      number,
-      timestamp: number === Number(indexedBlock) ? Number(indexedBlockTimestamp) : null,
-      final: number <= Number(finalizedBlock),
-    };
+    return showAnsweredBlock(freshness, asked.block);
   }
 }
 

@@ -1,19 +1,10 @@
 import { CHECKS, type Check } from "../../registry/check-rule.ts";
 import type { RegistryVersion } from "../../registry/networks.ts";
 import { badParameters, defineParameters } from "../contract/define-parameters.ts";
-import { chainId, coldWallet, contract, hotWallet, rights, tokenId } from "../contract/parameters.ts";
+import { chainId, coldWallet, hotWallet, rights, SCOPES } from "../contract/parameters.ts";
 import type { CheckValues } from "../delegations/check-delegation.ts";
 import type { ParameterError } from "../problem.ts";
 import type { Shards } from "../shards/shards.ts";
-
-const SCOPES = {
-  all: {},
-  contract: { contract },
-  token: { contract, tokenId },
-  erc721: { contract, tokenId },
-  erc20: { contract },
-  erc1155: { contract, tokenId },
-} as const satisfies Record<Check, object>;
 
 export type ReadCheck = (item: unknown) => { version: RegistryVersion; check: Check; values: CheckValues };
 

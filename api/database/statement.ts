@@ -13,28 +13,7 @@ export const compileStatement = <Row>(name: string, query: SQLWrapper): Statemen
   return { name, text: sql, params };
 };
 
-/** Creates a value once for each database and names, such as a schema: statements are compiled once. */
-export const memoizeByDatabase = <Value, Names extends string[] = []>(
-  create: (database: Database, ...names: Names) => Value,
-): ((database: Database, ...names: Names) => Value) => {
-  const caches = new WeakMap<Database, Map<string, Value>>();
-  return (database, ...names) => {
-    let cache = caches.get(database);
-    if (!cache) {
-      cache = new Map();
-      caches.set(database, cache);
-    }
-    const name = names.join(" ");
-    let value = cache.get(name);
-    if (value === undefined) {
-      value = create(database, ...names);
-      cache.set(name, value);
-    }
-    return value;
-  };
-};
-
-/** Remembers the result for each kind of statement. */
+/** Remembers the value of each kind, such as a statement: it is compiled once. */
 export const memoize = <Kind, Value>(
   create: (kind: Kind) => Value,
   name: (kind: Kind) => string,
@@ -42,8 +21,29 @@ export const memoize = <Kind, Value>(
   const values = new Map<string, Value>();
   return (kind) => {
     const key = name(kind);
-    const value = values.get(key) ?? create(kind);
-    values.set(key, value);
+    let value = values.get(key);
+    if (value === undefined) {
+      value = create(kind);
+      values.set(key, value);
+    }
     return value;
+  };
+};
+
+/** Remembers a value for each database and names, such as a schema. */
+export const memoizeByDatabase = <Value, Names extends string[] = []>(
+  create: (database: Database, ...names: Names) => Value,
+): ((database: Database, ...names: Names) => Value) => {
+  const caches = new WeakMap<Database, (names: Names) => Value>();
+  return (database, ...names) => {
+    let find = caches.get(database);
+    if (!find) {
+      find = memoize(
+        (names) => create(database, ...names),
+        (names) => names.join(" "),
+      );
+      caches.set(database, find);
+    }
+    return find(names);
   };
 };

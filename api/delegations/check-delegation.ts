@@ -6,7 +6,13 @@ import type { RegistryVersion } from "../../registry/networks.ts";
 import { type BatchLoad, BatchQueue } from "../database/batch-queue.ts";
 import { aliasColumns } from "../database/columns.ts";
 import type { Database } from "../database/database.ts";
-import { type Freshness, type FreshnessColumns, readFreshness, selectFreshness } from "../database/freshness.ts";
+import {
+  type Freshness,
+  type FreshnessColumns,
+  hasIndexedBlock,
+  readFreshness,
+  selectFreshness,
+} from "../database/freshness.ts";
 import { compileStatement } from "../database/statement.ts";
 import { indexTables } from "../database/tables.ts";
 
@@ -71,7 +77,7 @@ export const selectQuestions = (size: "one" | "many", moment: Moment, prefix = "
 /** Builds the rule of a check. */
 export const buildRule = ({ schema, version, check }: CheckKind, moment: Moment): SQL => {
   // While the index catches up, and in an older one without this column, the log has no index to read it by.
-  const canRead = `exists (select from "${schema}".indexed_block) and change.made_block >= 0`;
+  const canRead = `${hasIndexedBlock(schema)} and change.made_block >= 0`;
   const from =
     moment === "now"
       ? fromActive(`"${schema}".delegation_${version}`, version)

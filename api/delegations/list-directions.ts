@@ -42,8 +42,8 @@ const selectActiveDirection = (
   const { delegationV2 } = indexTables(schema);
   const table = delegationTable(schema, version);
   const [own, other] = direction === INCOMING ? [table.delegate, table.vault] : [table.vault, table.delegate];
-  const v2Details = version === "v2" ? { rights: delegationV2.rights, amount: delegationV2.amount } : V1_DETAILS;
-  const details = { ...v2Details, blockTimestamp: table.blockTimestamp, transactionHash: table.transactionHash };
+  const ofVersion = version === "v2" ? { rights: delegationV2.rights, amount: delegationV2.amount } : V1_DETAILS;
+  const details = { ...ofVersion, blockTimestamp: table.blockTimestamp, transactionHash: table.transactionHash };
   return database.db
     .select(
       aliasColumns({

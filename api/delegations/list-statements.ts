@@ -26,7 +26,7 @@ export const listStatement = (database: Database, kind: ListKind): Statement<Lis
     block: sql`${value("block")}`,
     limit: value("limit"),
     // Postgres evaluates this once in a statement, not for each wallet.
-    canRead: hasIndexedBlock(database, kind.schema),
+    canRead: sql.raw(hasIndexedBlock(kind.schema)),
   };
   const incoming = selectDirection(database, kind, INCOMING, {
     ...range,
@@ -93,7 +93,7 @@ export const shortListsStatement = (database: Database, kind: ListKind): Stateme
     wallet: sql`q.wallet`,
     block: sql`q.block`,
     limit: MAX_SHORT_LIST + 1,
-    canRead: hasIndexedBlock(database, kind.schema),
+    canRead: sql.raw(hasIndexedBlock(kind.schema)),
   };
   const list = unionAll(
     selectDirection(database, kind, INCOMING, range),

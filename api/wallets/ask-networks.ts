@@ -1,6 +1,6 @@
 import { networks, type RegistryVersion } from "../../registry/networks.ts";
 import type { AskedBlock } from "../contract/parameters.ts";
-import { type Freshness, isFinal } from "../database/freshness.ts";
+import { type AnsweredBlock, type Freshness, isFinal, showAnsweredBlock } from "../database/freshness.ts";
 import { notIndexed, Problem, problemDocument } from "../problem.ts";
 import { answerHeaders } from "../respond.ts";
 import { describeChain, type Shards } from "../shards/shards.ts";
@@ -16,8 +16,6 @@ export type NetworkRows<Row> = { rows: Row[]; blocks: Map<number, NetworkBlock> 
 
 /** Asks one schema about networks that it has. */
 export type AskSchema<Row> = (schema: string, networks: readonly Network[]) => Promise<NetworkRows<Row>>;
-
-type AnsweredBlock = { number: number | null; timestamp: number | null; final: boolean };
 
 type Unanswered = { chainId: number | null; problem: Problem };
 
@@ -142,10 +140,7 @@ const requireBlock = (
     const [number, timestamp] = [toNumber(found?.number ?? null), toNumber(found?.timestamp ?? null)];
     return { freshness, block: { number, timestamp, final: isFinal(freshness, asked) } };
   }
-  const block = asked.block ?? freshness.indexedBlock;
-  // The index does not know when a past block was made.
-  const timestamp = block === freshness.indexedBlock ? Number(freshness.indexedBlockTimestamp) : null;
-  return { freshness, block: { number: Number(block), timestamp, final: isFinal(freshness, { block }) } };
+  return { freshness, block: showAnsweredBlock(freshness, asked.block) };
 };
 
 const toNumber = (digits: string | null) => (digits === null ? null : Number(digits));

@@ -5,10 +5,11 @@ import { askRegistries, otherEnd, type Source, selectCandidates, selectGrants } 
 import type { RegistryVersion } from "../../registry/networks.ts";
 import type { End } from "../../registry/state-at.ts";
 import type { Database } from "../database/database.ts";
+import { hasIndexedBlock } from "../database/freshness.ts";
 import { memoize } from "../database/statement.ts";
 import type { Moment } from "../delegations/check-delegation.ts";
 import type { AskSchema } from "./ask-networks.ts";
-import { canRead, HAS_MADE_BLOCK, networksStatement, readNetworks } from "./network-statement.ts";
+import { HAS_MADE_BLOCK, networksStatement, readNetworks } from "./network-statement.ts";
 import type { DelegationRow } from "./wallet-json.ts";
 
 /** For which wallets may a wallet act (its end is "delegate"), or which may act for it? */
@@ -96,7 +97,7 @@ export const grantsStatement = (kind: GrantsKind) => {
         candidate.other as ${otherEnd(end)}, candidate.*,
         row_number() over (order by q.chain_id, candidate.breadth, candidate.block_number, candidate.log_index) as number
       from ${network} q cross join lateral (
-        select * from (${candidates}) candidate where ${canRead(schema)}
+        select * from (${candidates}) candidate where ${hasIndexedBlock(schema)}
       ) candidate
     ) q
     left join lateral (${grants}) found on true

@@ -2,12 +2,13 @@ import { type SQL, sql } from "drizzle-orm";
 import type { Address } from "viem";
 import type { RegistryVersion } from "../../registry/networks.ts";
 import type { Database } from "../database/database.ts";
+import { hasIndexedBlock } from "../database/freshness.ts";
 import { memoizeByDatabase } from "../database/statement.ts";
 import type { Moment } from "../delegations/check-delegation.ts";
 import { type Direction, selectDirection } from "../delegations/list-directions.ts";
 import { INCOMING, OUTGOING } from "../delegations/list-rows.ts";
 import type { AskSchema } from "./ask-networks.ts";
-import { canRead, networksStatement, readNetworks } from "./network-statement.ts";
+import { networksStatement, readNetworks } from "./network-statement.ts";
 import type { DelegationRow } from "./wallet-json.ts";
 
 export type ActiveQuestion = {
@@ -82,7 +83,7 @@ export const activeStatement = (
         ) as number
       from network q
       cross join lateral (
-        select * from (${sql.join(parts, sql` union all `)}) listed where ${sql.raw(canRead(schema))}
+        select * from (${sql.join(parts, sql` union all `)}) listed where ${sql.raw(hasIndexedBlock(schema))}
       ) found
     ) q
     where q.number <= q.rows`;

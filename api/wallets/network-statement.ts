@@ -1,6 +1,6 @@
 import { type SQL, sql } from "drizzle-orm";
 import type { Database } from "../database/database.ts";
-import { type FreshnessColumns, readFreshness } from "../database/freshness.ts";
+import { type FreshnessColumns, hasIndexedBlock, readFreshness } from "../database/freshness.ts";
 import { compileStatement, type Statement } from "../database/statement.ts";
 import type { Moment } from "../delegations/check-delegation.ts";
 import type { Network, NetworkBlock, NetworkRows } from "./ask-networks.ts";
@@ -29,12 +29,6 @@ type StatementParts = {
   columns: Readonly<Record<string, string>>;
 };
 
-/**
- * False while the index catches up: its tables have no indexes to be read by. It comes after the tables in a statement:
- * tables are locked in the order in which a reorg locks them.
- */
-export const canRead = (schema: string): string => `exists (select from "${schema}".indexed_block)`;
-
 /** An older index lacks this column of the log, and the indexes to read it by. */
 export const HAS_MADE_BLOCK = "made_block >= 0";
 
@@ -45,7 +39,7 @@ const joinBlock = (schema: string): SQL => sql`
   left join lateral (
     select change.block_number, change.block_timestamp from ${sql.raw(`"${schema}".delegation_change`)} change
     where change.chain_id = given.chain_id and change.block_timestamp <= ${bind("timestamp", "bigint")}
-      and ${sql.raw(canRead(schema))}
+      and ${sql.raw(hasIndexedBlock(schema))}
     order by change.block_timestamp desc, change.block_number desc limit 1
   ) last on true`;
 

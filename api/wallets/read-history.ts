@@ -3,10 +3,11 @@ import type { Address } from "viem";
 import type { RegistryVersion } from "../../registry/networks.ts";
 import type { End } from "../../registry/state-at.ts";
 import type { Database } from "../database/database.ts";
+import { hasIndexedBlock } from "../database/freshness.ts";
 import { memoize } from "../database/statement.ts";
 import type { Moment } from "../delegations/check-delegation.ts";
 import type { AskSchema } from "./ask-networks.ts";
-import { canRead, HAS_MADE_BLOCK, networksStatement, readNetworks } from "./network-statement.ts";
+import { HAS_MADE_BLOCK, networksStatement, readNetworks } from "./network-statement.ts";
 import type { DelegationRow } from "./wallet-json.ts";
 
 export type HistoryQuestion = {
@@ -73,7 +74,7 @@ export const historyStatement = ({ schema, registry, moment }: HistoryKind) => {
     where d.chain_id = q.chain_id and d.${end} = q.wallet
       and (d.block_number, d.log_index, d.ordinal) < (start.at_block, q.before_log, q.before_ordinal)
       ${moment === "past" ? "and d.block_number <= q.block" : ""}
-      and ${HAS_MADE_BLOCK} and ${canRead(schema)}
+      and ${HAS_MADE_BLOCK} and ${hasIndexedBlock(schema)}
     order by ${NEWEST_FIRST} limit q.rows)`;
   const from = `(
       select q.chain_id, q.rows, found.*,
@@ -82,7 +83,7 @@ export const historyStatement = ({ schema, registry, moment }: HistoryKind) => {
       cross join lateral (
         select coalesce(q.before_block, (
           select d.block_number + 1 from ${log} d
-          where d.chain_id = q.chain_id and d.block_timestamp <= q.before_time and ${canRead(schema)}
+          where d.chain_id = q.chain_id and d.block_timestamp <= q.before_time and ${hasIndexedBlock(schema)}
           order by d.block_timestamp desc, d.block_number desc limit 1)) as at_block
       ) start
       cross join lateral (

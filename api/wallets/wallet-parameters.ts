@@ -13,6 +13,7 @@ import {
   parsedText,
   rights,
   SAMPLES,
+  SCOPES,
   timestamp,
   tokenId,
   validateBlocks,
@@ -97,10 +98,7 @@ export const checkQuery = {
 
 export type ScopeValues = { check?: Check | undefined; contract?: Address | undefined; tokenId?: string | undefined };
 
-const WITH_CONTRACT: readonly Check[] = ["contract", "token", "erc721", "erc20", "erc1155"];
-const WITH_TOKEN: readonly Check[] = ["token", "erc721", "erc1155"];
-
-/** Finds the check that is asked. */
+/** Finds the check that the parameters name. */
 export const findCheck = ({ check, contract, tokenId }: ScopeValues): Check =>
   check ?? (tokenId !== undefined ? "token" : contract !== undefined ? "contract" : "all");
 
@@ -115,12 +113,11 @@ export const validateScope = (values: ScopeValues & { registry?: RegistryVersion
   if (askRegistries(versionsOf(values.registry), check).length === 0) {
     return [{ parameter: "check", message: "is for balances, which only v2 has" }];
   }
-  const fit = (parameter: "contract" | "tokenId", checks: readonly Check[]): ParameterError[] => {
+  return (["contract", "tokenId"] as const).flatMap((parameter) => {
     const isGiven = values[parameter] !== undefined;
-    if (isGiven === checks.includes(check)) return [];
+    if (isGiven === parameter in SCOPES[check]) return [];
     return [{ parameter, message: isGiven ? `must not be given with the check ${check}` : "is required" }];
-  };
-  return [...fit("contract", WITH_CONTRACT), ...fit("tokenId", WITH_TOKEN)];
+  });
 };
 
 /** Lists the networks that are asked for and have one of the registries. */
@@ -149,6 +146,6 @@ export const validateNetworks = (shards: Shards, values: Partial<NetworkValues>)
   return [...unknown.slice(0, 1), ...validateBlocks(values), ...ofSeveral];
 };
 
-/** Reports the cursor of another list. @param list - the name of the list that is asked for */
+/** Reports the cursor of another list. @param list - the name of this list */
 export const validateCursor = (cursor: WalletCursor | undefined, list: string): ParameterError[] =>
   !cursor || cursor.list === list ? [] : [{ parameter: "cursor", message: WRONG_LIST }];

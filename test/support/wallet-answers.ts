@@ -110,7 +110,7 @@ type Asked = {
   chainId: number;
   /** The block of the answers. */
   block: bigint;
-  /** How it is asked for; by default it is the newest. */
+  /** The past block or time of the question. Absent: the newest block. */
   at?: { block: bigint } | { timestamp: bigint };
 };
 
@@ -136,7 +136,7 @@ type List = "vaults" | "delegates";
 type Group = { list: List; wallet: Address; group: WorldQuestion[] };
 
 const AT_ONCE = 8;
-/** Compares one list of so many in SQL too. */
+/** Every seventh list is compared in SQL too. */
 const IN_SQL = 7;
 
 /** Describes a row as analytics.vaults_of() and delegates_of() do. */

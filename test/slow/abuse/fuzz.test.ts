@@ -55,7 +55,7 @@ const signIn = async (tries = 5): Promise<Session> => {
   try {
     return await trySignIn();
   } catch (error) {
-    if (tries === 1) throw new Error(`Nobody can sign in: ${api.output()}`, { cause: error });
+    if (tries === 1) throw new Error(`Signing in failed five times: ${api.output()}`, { cause: error });
     await sleep(1_000);
     return signIn(tries - 1);
   }
