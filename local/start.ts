@@ -27,7 +27,9 @@ const startOwnPostgres = async () => {
   const postgres = await startEmbeddedPostgres({ directory: join(START_DATA, "postgres") });
   const stopping = new AbortController();
   const { signal } = stopping;
-  const running = keepRunning({ run: () => runPostgres(postgres, signal), log, signal });
+  let runs = 0;
+  const run = () => runPostgres(postgres, runs++ === 0, signal);
+  const running = keepRunning({ run, log, signal });
   const stop = async () => {
     stopping.abort();
     await running;
@@ -36,9 +38,10 @@ const startOwnPostgres = async () => {
   return { url: postgres.url, stop };
 };
 
-const runPostgres = async (postgres: EmbeddedPostgres, signal: AbortSignal): Promise<string> => {
+/** @param isStarted - true for the first run: a server that has ended since then is not started without a message */
+const runPostgres = async (postgres: EmbeddedPostgres, isStarted: boolean, signal: AbortSignal): Promise<string> => {
   try {
-    await postgres.start();
+    if (!isStarted) await postgres.start();
   } catch (error) {
     log(describeError(error));
     return "The embedded Postgres did not start";

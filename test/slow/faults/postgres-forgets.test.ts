@@ -12,6 +12,7 @@ import { readServedSchema } from "../../support/index-copy.ts";
 import { findIndexes } from "../../support/index-state.ts";
 import { startIndexerProcess } from "../../support/indexer.ts";
 import { Random } from "../../support/random.ts";
+import { startRpcProxy } from "../../support/rpc-proxy.ts";
 import { waitUntil, waitUntilIndexed } from "../../support/setup.ts";
 
 // Ponder does not wait until its rows are on disk: a Postgres that crashes loses the newest ones, but Ponder continues
@@ -85,10 +86,13 @@ const startForgetfulPostgres = async () => {
 const indexIn = async (postgres: Awaited<ReturnType<typeof startForgetfulPostgres>>, seed: number, blocks: number) => {
   const subject = await ComparedChain.create(8453, new Random(seed));
   await subject.mineRandomBlocks(blocks);
-  const indexer = await startIndexerProcess({ databaseUrl: postgres.url, chains: [subject.local] });
+  const rpc = await startRpcProxy(subject.local.url);
+  const chain = { chainId: subject.local.chainId, url: rpc.url };
+  const indexer = await startIndexerProcess({ databaseUrl: postgres.url, chains: [chain] });
   return {
     subject,
     indexer,
+    rpc,
     caughtUp: () => postgres.withClient((client) => waitUntilIndexed(client, subject.local, { seconds: 120 })),
     newest: () =>
       postgres.withClient(async (client) => {
@@ -106,6 +110,22 @@ const indexIn = async (postgres: Awaited<ReturnType<typeof startForgetfulPostgre
         return Number(log.rows[0]?.count ?? 0);
       }),
   };
+};
+
+/** Makes requests for the logs of later blocks wait until they are released. */
+const holdLogsAfter = (rpc: Awaited<ReturnType<typeof startRpcProxy>>, block: number) => {
+  let held = 0;
+  let release = () => {};
+  const released = new Promise<undefined>((resolve) => {
+    release = () => resolve(undefined);
+  });
+  rpc.intercept = ({ method, params }) => {
+    const isLater = method === "eth_getLogs" && Number((params[0] as { toBlock?: string }).toBlock) > block;
+    if (!isLater) return undefined;
+    held++;
+    return released;
+  };
+  return { isHolding: () => held > 0, release };
 };
 
 test("the index has every published block after Postgres crashes, and after a lagging standby takes over", async () => {
@@ -150,19 +170,27 @@ test("a backfill misses nothing when Postgres crashes", async () => {
 
 test("a backfill misses nothing when a lagging standby takes over", async () => {
   const postgres = await startForgetfulPostgres();
-  const { subject, indexer, caughtUp, changes } = await indexIn(postgres, 67, 150);
-  await waitUntil("a part of history is stored", changes);
-  // While the indexer is suspended, Postgres itself stops Ponder from storing rows after a gap.
+  const { subject, indexer, rpc, caughtUp, changes } = await indexIn(postgres, 67, 150);
+  let hold = holdLogsAfter(rpc, 30);
+  const kept = await waitUntil("a part of history is stored", async () => (hold.isHolding() ? changes() : 0));
+  // While the indexer is suspended, Postgres itself stops Ponder from storing rows after a gap. Ponder waits for logs when
+  // Postgres ends: in the middle of an event, it would end by itself.
   process.kill(indexer.pid, "SIGSTOP");
   try {
     await postgres.keepCopy();
-    const kept = await changes();
-    await waitUntil("more of history is stored", changes, 60, (count) => count > kept);
+    expect(await changes()).toBe(kept);
+    const { release } = hold;
+    hold = holdLogsAfter(rpc, 80);
+    release();
+    const isMoreStored = async () => hold.isHolding() && (await changes()) > kept;
+    await waitUntil("more of history is stored", isMoreStored);
     await postgres.takeCopy();
     expect(await changes()).toBe(kept);
+    hold.release();
     await waitUntil("Ponder was refused", () => indexer.output().includes("another Postgres has taken over"));
     expect(await changes()).toBe(kept);
   } finally {
+    hold.release();
     process.kill(indexer.pid, "SIGCONT");
   }
 
