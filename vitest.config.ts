@@ -43,7 +43,7 @@ export default defineConfig({
         // npm test. The files share their modules: loading the service takes longer than most files.
         test: {
           name: "fast",
-          include: ["test/{unit,api,index,commands,browser}/**/*.test.ts"],
+          include: ["test/{unit,api,client,index,commands,browser}/**/*.test.ts"],
           globalSetup: "test/support/global-setup.ts",
           isolate: false,
           maxWorkers: 2,

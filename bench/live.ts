@@ -1,21 +1,13 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { type Address, zeroHash } from "viem";
 import { generatePrivateKey, privateKeyToAddress } from "viem/accounts";
-import { parseIndexerSettings } from "../indexer/settings.ts";
 import { encodeV2 } from "../local/calls.ts";
-import { type LocalChain, startLocalChain } from "../local/chain.ts";
-import { compileContracts } from "../local/compile-contracts.ts";
-import { spawnApi } from "../local/spawn-api.ts";
-import { Stack } from "../local/stack.ts";
-import { startLocalIndexer } from "../local/start-local-indexer.ts";
-import { untilUp } from "../process/is-up.ts";
-import { findFreePort } from "../process/ports.ts";
+import type { LocalChain } from "../local/chain.ts";
 import { networks } from "../registry/networks.ts";
 import { compare } from "./comparison.ts";
+import { CHAIN_ID, withLiveStack } from "./live-stack.ts";
 import type { Case } from "./report.ts";
-import { logFile, withDatabase } from "./with-database.ts";
 
-const CHAIN_ID = 1;
 /** Time from block to answer beyond the wait for the next poll. */
 const ALLOWANCE_MS = 150;
 const RETRY_MS = 5;
@@ -31,23 +23,9 @@ type Options = {
 
 /** Measures how long after a block is mined the API's answer changes. */
 export const measureLive = async ({ serverUrl, samples, log }: Options): Promise<Case[]> =>
-  withDatabase(serverUrl, "live", async (databaseUrl) => {
-    const stack = new Stack();
-    try {
-      const chain = await stack.add("The chain", startChain);
-      const settings = await createIndexerSettings(chain);
-      const output = logFile("live-indexer");
-      await stack.add("The indexer", () => startLocalIndexer(settings, { databaseUrl, log, output, restart: false }));
-      const apiPort = await findFreePort();
-      const apiEnv = await createApiEnv(databaseUrl, apiPort);
-      await stack.add("The API", () => spawnApi(apiEnv, logFile("live-api")));
-      const { pollingIntervalMs } = settings;
-      const apiUrl = `http://127.0.0.1:${apiPort}`;
-      const latencies = takeSamples({ chain, apiUrl, pollingIntervalMs, samples, log });
-      return summarize(await Promise.race([latencies, stack.failed]), pollingIntervalMs);
-    } finally {
-      await stack.stop();
-    }
+  withLiveStack({ serverUrl, name: "live", log }, async ({ chain, apiUrl, pollingIntervalMs }) => {
+    const latencies = await takeSamples({ chain, apiUrl, pollingIntervalMs, samples, log });
+    return summarize(latencies, pollingIntervalMs);
   });
 
 const summarize = (latencies: readonly number[], intervalMs: number): Case[] => {
@@ -78,8 +56,6 @@ const takeSamples = async (options: SampleOptions): Promise<number[]> => {
   const [vault] = chain.accounts;
   const registry = networks.get(CHAIN_ID)?.v2?.address;
   if (!vault || !registry) throw new Error(`Chain ${CHAIN_ID} lacks a wallet or a registry.`);
-  await untilUp(`${apiUrl}/ready`);
-
   const latencies: number[] = [];
   while (latencies.length < samples) {
     // Mine at a random moment between two polls.
@@ -103,26 +79,3 @@ const isDelegated = async (apiUrl: string, vault: Address, delegate: Address): P
   if (!response.ok) throw new Error(`The API answered ${response.status}: ${body}`);
   return body === "true";
 };
-
-const startChain = async () => {
-  const code = await compileContracts();
-  const chain = await startLocalChain(CHAIN_ID, code);
-  await chain.client.mine({ blocks: 1 });
-  return chain;
-};
-
-const createIndexerSettings = async ({ url }: LocalChain) =>
-  parseIndexerSettings({
-    [`PONDER_RPC_URL_${CHAIN_ID}`]: url,
-    [`START_BLOCK_${CHAIN_ID}`]: "0",
-    INDEXER_PORT: String(await findFreePort()),
-  });
-
-const createApiEnv = async (databaseUrl: string, port: number) => ({
-  ...process.env,
-  DATABASE_URL: databaseUrl,
-  HOST: "127.0.0.1",
-  PORT: String(port),
-  METRICS_PORT: String(await findFreePort()),
-  RATE_LIMIT_REQUESTS: "1000000",
-});

@@ -5,6 +5,7 @@ import { startEmbeddedPostgres } from "../local/embedded-postgres.ts";
 import { runUntilStopped } from "../process/program.ts";
 import { measureBackfill } from "./backfill.ts";
 import { measureChains } from "./chains.ts";
+import { measureClient } from "./client.ts";
 import { createDataSets } from "./data-set.ts";
 import { measureGrowth, measureHttp } from "./http.ts";
 import { measureLive } from "./live.ts";
@@ -24,6 +25,7 @@ const FULL = {
   samples: 40,
   chainCounts: [1, 5, 10, 20],
   lagMs: 60_000,
+  checks: 10_000,
 };
 const QUICK: typeof FULL = {
   delegations: 100_000,
@@ -37,8 +39,9 @@ const QUICK: typeof FULL = {
   samples: 3,
   chainCounts: [10],
   lagMs: 10_000,
+  checks: 2_000,
 };
-const PARTS = ["http", "growth", "backfill", "live", "chains"] as const;
+const PARTS = ["http", "growth", "backfill", "live", "chains", "client"] as const;
 
 await runUntilStopped(async () => {
   const { values: options } = parseArgs({
@@ -75,6 +78,9 @@ await runUntilStopped(async () => {
     }
     if (isWanted("chains")) {
       cases.push(...(await measureChains({ ...plan, serverUrl: postgres.url, log })));
+    }
+    if (isWanted("client")) {
+      cases.push(...(await measureClient({ ...plan, serverUrl: postgres.url, log })));
     }
   } finally {
     await postgres.stop();

@@ -112,10 +112,20 @@ contract DelegationRegistryV1 {
             || checkDelegateForContract(delegate, vault, contract_);
     }
 
-    function getDelegatesForAll(address vault) external view returns (address[] memory delegates) {
-        DelegationInfo[] memory found = select(madeBy[vault], DelegationType.ALL);
-        delegates = new address[](found.length);
-        for (uint256 i = 0; i < found.length; i++) delegates[i] = found[i].delegate;
+    function getDelegatesForAll(address vault) external view returns (address[] memory) {
+        return delegatesFor(vault, DelegationType.ALL, address(0), 0);
+    }
+
+    function getDelegatesForContract(address vault, address contract_) external view returns (address[] memory) {
+        return delegatesFor(vault, DelegationType.CONTRACT, contract_, 0);
+    }
+
+    function getDelegatesForToken(address vault, address contract_, uint256 tokenId)
+        external
+        view
+        returns (address[] memory)
+    {
+        return delegatesFor(vault, DelegationType.TOKEN, contract_, tokenId);
     }
 
     function getContractLevelDelegations(address vault) external view returns (ContractDelegation[] memory result) {
@@ -136,6 +146,21 @@ contract DelegationRegistryV1 {
 
     function getDelegationsByDelegate(address delegate) external view returns (DelegationInfo[] memory) {
         return select(madeTo[delegate], DelegationType.NONE);
+    }
+
+    /// Delegates with a delegation of exactly this scope: a broader one does not count.
+    function delegatesFor(address vault, DelegationType type_, address contract_, uint256 tokenId)
+        private
+        view
+        returns (address[] memory delegates)
+    {
+        DelegationInfo[] memory found = select(madeBy[vault], type_);
+        uint256 count = 0;
+        for (uint256 i = 0; i < found.length; i++) {
+            if (found[i].contract_ == contract_ && found[i].tokenId == tokenId) found[count++] = found[i];
+        }
+        delegates = new address[](count);
+        for (uint256 i = 0; i < count; i++) delegates[i] = found[i].delegate;
     }
 
     function isActive(DelegationInfo memory delegation) private view returns (bool) {

@@ -1,12 +1,17 @@
+import { spawnSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
+import { pathToFileURL } from "node:url";
 import { Validator } from "@seriousme/openapi-schema-validator";
+import openapiTS, { astToString } from "openapi-typescript";
 import { beforeAll, expect, test } from "vitest";
 import { launchApi } from "../support/api.ts";
 import type { Description } from "../support/openapi.ts";
+import { ROOT } from "../support/root.ts";
 import { createDatabase } from "../support/setup.ts";
 
-const COMMITTED = join(import.meta.dirname, "../../docs/openapi.json");
+const COMMITTED = join(ROOT, "docs/openapi.json");
+const CLIENT_TYPES = join(ROOT, "client/src/openapi.ts");
 
 let served: Description;
 
@@ -24,6 +29,15 @@ const operations = () =>
 
 test("docs/openapi.json is what the service serves; `npm run openapi` writes it", () => {
   expect(JSON.parse(readFileSync(COMMITTED, "utf8"))).toEqual(served);
+});
+
+test("the client's types are those of docs/openapi.json; `npm run openapi` writes them", async () => {
+  const types = astToString(await openapiTS(pathToFileURL(COMMITTED)));
+  const biome = join(ROOT, "node_modules/@biomejs/biome/bin/biome");
+  const format = [biome, "format", `--stdin-file-path=${CLIENT_TYPES}`];
+  const { stdout } = spawnSync(process.execPath, format, { cwd: ROOT, input: types, encoding: "utf8" });
+  const committed = readFileSync(CLIENT_TYPES, "utf8");
+  expect(committed.slice(committed.indexOf("export "))).toBe(stdout);
 });
 
 test("the document is valid OpenAPI 3.1", async () => {

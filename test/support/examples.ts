@@ -8,14 +8,14 @@ import { ROOT } from "./root.ts";
 
 // Runs the examples of docs/api.md and docs/recipes.md against an API over the sandbox's samples.
 
-type Document = "docs/api.md" | "docs/recipes.md";
-const DOCUMENTED_HOST = "127.0.0.1:8080";
+type Document = "docs/api.md" | "docs/recipes.md" | "client/README.md";
+export const DOCUMENTED_HOST = "127.0.0.1:8080";
 
 /** A fenced block with its expected output, which is the next block of json or text. */
-type Block = { line: number; language: string; code: string; output?: Output };
+export type Block = { line: number; language: string; code: string; output?: Output };
 type Output = { language: string; text: string };
 
-const readBlocks = (document: Document): Block[] => {
+export const readBlocks = (document: Document): Block[] => {
   const text = readFileSync(join(ROOT, document), "utf8");
   const blocks: Block[] = [];
   for (const { 1: language = "", 2: code = "", index } of text.matchAll(/^```(.*)\n([\s\S]*?)^```$/gm)) {
@@ -83,6 +83,22 @@ export const useExamples = () => {
     return file;
   };
 
+  // Examples import the client by its name: tsx and tsc find its sources. test/client/package.test.ts installs it.
+  const compilerOptions = {
+    strict: true,
+    noUncheckedIndexedAccess: true,
+    noEmit: true,
+    target: "es2022",
+    lib: ["es2022", "dom"],
+    types: [],
+    module: "esnext",
+    moduleResolution: "bundler",
+    moduleDetection: "force",
+    allowImportingTsExtensions: true,
+    paths: { "delegation-registry-client": [join(ROOT, "client/src/index.ts")] },
+  };
+  write("tsconfig.json", JSON.stringify({ compilerOptions, include: ["typed-*.mts"] }));
+
   /** Runs a line of shell in the project folder with DATABASE_URL, and returns its output. */
   const runLine = async (line: string): Promise<string> => {
     const args = ["-c", line.replaceAll(DOCUMENTED_HOST, host())];
@@ -130,7 +146,7 @@ export const useExamples = () => {
 const compactJson = (json: string) => json.replaceAll(/("(?:[^"\\]|\\.)*")|\s+/g, "$1");
 
 /** Expects the documented output, in which … matches any text. */
-const expectOutput = (printed: string, { language, text }: Output) => {
+export const expectOutput = (printed: string, { language, text }: Output) => {
   const tidy = language === "json" ? compactJson : (output: string) => output.replaceAll("\r", "").trim();
   const parts = tidy(text).split("…");
   const pattern = parts.map((part) => part.replaceAll(/[.*+?^${}()|[\]\\]/g, "\\$&")).join(".+?");

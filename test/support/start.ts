@@ -33,7 +33,7 @@ export const findPorts = async () => ({
   METRICS_PORT: String(await findFreePort()),
 });
 
-const PARTS = ["api", "indexer", "local", "process", "registry", "src", "web"];
+const PARTS = ["api", "client/src", "indexer", "local", "process", "registry", "src", "web"];
 const FILES = ["package.json", "tsconfig.json", "ponder.config.ts", "ponder.schema.ts"];
 
 /** Copies the project for one test: `npm start` keeps its own Postgres in the project's folder. */

@@ -38,8 +38,10 @@ const lock = z
   .parse(JSON.parse(await read("package-lock.json")));
 
 const nameOf = (path: string) => path.slice(path.lastIndexOf("node_modules/") + "node_modules/".length);
+/** The client, which is a part of this project: its folder, and npm's link to it. */
+const OWN = ["client", "node_modules/delegation-registry-client"];
 const packages = Object.entries(lock.packages)
-  .filter(([path]) => path !== "")
+  .filter(([path]) => path !== "" && !OWN.includes(path))
   .map(([path, fields]) => ({ path, name: nameOf(path), ...fields }));
 
 describe("package-lock.json", () => {
@@ -63,11 +65,17 @@ describe("package-lock.json", () => {
     }
   });
 
-  test("takes every package from the registry, none from git, a file or a URL", () => {
+  test("takes every package from the registry, none from git, a file or a URL, except the client", () => {
     for (const { path, version, resolved, link } of packages) {
       expect(version, path).toMatch(/^\d+\.\d+\.\d+(-[\w.-]+)?$/);
       expect({ resolved, link }, path).toEqual({});
     }
+    expect(lock.packages["node_modules/delegation-registry-client"]).toEqual({ resolved: "client", link: true });
+  });
+
+  test("has a client without dependencies", () => {
+    expect(lock.packages.client?.dependencies).toBeUndefined();
+    expect(lock.packages.client?.devDependencies).toBeUndefined();
   });
 
   /** Returns if npm installs a package on this platform. */

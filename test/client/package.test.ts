@@ -1,0 +1,78 @@
+import { readdirSync } from "node:fs";
+import { join } from "node:path";
+import { gzipSync } from "node:zlib";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import {
+  clientExamples,
+  type InstalledClient,
+  installClient,
+  launchSampleService,
+  nameOf,
+} from "../support/client-package.ts";
+import { expectOutput, readBlocks } from "../support/examples.ts";
+import { ROOT } from "../support/root.ts";
+
+// The client as it is installed. test/slow/browser/client.test.ts checks its declarations, and runs it in a browser.
+
+let service: Awaited<ReturnType<typeof launchSampleService>>;
+let client: InstalledClient;
+beforeAll(async () => {
+  client = await installClient();
+  service = await launchSampleService();
+  client.writeExamples(service);
+});
+afterAll(async () => {
+  client?.remove();
+  await service?.stop();
+});
+
+const MODULES = readdirSync(join(ROOT, "client/src")).map((file) => file.replace(/\.ts$/, ""));
+
+describe("the package", () => {
+  test("has its modules with their types, its documents, and nothing else", () => {
+    const built = MODULES.flatMap((name) => [`dist/${name}.js`, `dist/${name}.d.ts`]);
+    const documents = ["CHANGELOG.md", "LICENSE", "README.md", "package.json"];
+    expect(client.files.toSorted()).toEqual([...documents, ...built].toSorted());
+  });
+
+  test("imports nothing but its own modules at run time", () => {
+    for (const name of MODULES) {
+      const imports = client.readInstalled(`dist/${name}.js`).matchAll(/(?:\bfrom|\bimport)\s*\(?\s*"([^"]+)"/g);
+      for (const [, path] of imports) expect(path, `dist/${name}.js`).toMatch(/^\.\/[\w-]+\.js$/);
+    }
+    const { dependencies } = JSON.parse(client.readInstalled("package.json"));
+    expect(dependencies).toBeUndefined();
+  });
+
+  test("needs less than 5,000 bytes, minified and compressed", async () => {
+    const code = await client.bundle('export * from "delegation-registry-client";');
+    expect(gzipSync(code).length).toBeLessThanOrEqual(5_000);
+  });
+
+  test("leaves out of a bundle what is not used", async () => {
+    const types = 'import type { Vault } from "delegation-registry-client"; export const none: Vault[] = [];';
+    expect((await client.bundle(types)).length).toBeLessThan(100);
+    const error = await client.bundle('export { RegistryError } from "delegation-registry-client";');
+    expect(error).not.toMatch(/fetch|RateLimit|setTimeout/);
+    expect(error.length).toBeLessThan(1_000);
+  });
+});
+
+describe("client/README.md", () => {
+  test("has the command that installs the package", () => {
+    const [install] = readBlocks("client/README.md").filter(({ language }) => language === "sh");
+    expect(install?.code).toBe(`npm install ${JSON.parse(client.readInstalled("package.json")).name}\n`);
+  });
+
+  test("has examples that pass a strict type check with the types of Node, and print the documented output", async () => {
+    const files = clientExamples.map((example) => `${nameOf(example)}.mts`);
+    const node = { lib: ["es2022"], types: ["node"], skipLibCheck: true, outDir: "compiled" };
+    expect(await client.checkTypes(node, files)).toBe("");
+    for (const example of clientExamples) {
+      const { stdout, stderr } = await client.run(`compiled/${nameOf(example)}.mjs`);
+      expect(stderr).toBe("");
+      if (!example.output) throw new Error(`client/README.md, line ${example.line}: no output follows.`);
+      expectOutput(stdout, example.output);
+    }
+  });
+});
