@@ -11,6 +11,7 @@ import { PAGES, type PageName } from "./pages.ts";
 const WEB = import.meta.dirname;
 const ROOT = join(WEB, "..");
 const DIST = join(WEB, "dist");
+const CLIENT = "client/src";
 const DRAFT = "draft-";
 const MANIFEST = "manifest.json";
 
@@ -40,12 +41,12 @@ export const loadAssets = async (): Promise<Assets> => {
 /** Hashes the source files, and package.json for the versions of packages. */
 const hashSources = async (): Promise<string> => {
   const listFiles = async (folder: string) => {
-    const entries = await readdir(join(WEB, folder), { recursive: true, withFileTypes: true });
+    const entries = await readdir(join(ROOT, folder), { recursive: true, withFileTypes: true });
     return entries
       .filter((entry) => entry.isFile())
       .map(({ parentPath, name }) => relative(ROOT, join(parentPath, name)));
   };
-  const sources = await Promise.all(["shared", ...PAGES.map(({ name }) => name)].map(listFiles));
+  const sources = await Promise.all([CLIENT, "web/shared", ...PAGES.map(({ name }) => `web/${name}`)].map(listFiles));
   const files = ["package.json", "web/build.ts", "web/pages.ts", ...sources.flat()];
   const hash = createHash("sha256");
   for (const file of files.sort()) hash.update(`${file}\0`).update(await readFile(join(ROOT, file)));
@@ -138,11 +139,14 @@ const runEsbuild = async (folder: string): Promise<Outputs> => {
 const findMain = async (name: PageName): Promise<string> =>
   (await readdir(join(WEB, name))).find((file) => /^main\.tsx?$/.test(file)) ?? "main.tsx";
 
-/** A change of a file outside of web/ would not cause a new build: see hashSources(). */
+/** A change of another file would not cause a new build: see hashSources(). */
 const rejectOutsideInputs = (outputs: Outputs): void => {
   const inputs = Object.values(outputs).flatMap(({ inputs }) => Object.keys(inputs));
-  const outside = inputs.filter((file) => file.startsWith("..") && !file.startsWith("../node_modules/"));
-  if (outside.length > 0) throw new Error(`Pages may import only types from outside of web/: ${outside.join(", ")}`);
+  const isKnown = (file: string) => !file.startsWith("..") || /^\.\.\/(node_modules|client\/src)\//.test(file);
+  const outside = inputs.filter((file) => !isKnown(file));
+  if (outside.length > 0) {
+    throw new Error(`Pages may import only types from outside of web/ and ${CLIENT}/: ${outside.join(", ")}`);
+  }
 };
 
 const compress = async (file: string): Promise<void> => {

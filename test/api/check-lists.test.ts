@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
-import type { AnswersJson, NetworksJson } from "../../web/checks/json.ts";
+import { createClient } from "../../client/src/index.ts";
 import { type Cells, readCheck } from "../../web/checks/read-check.ts";
 import { type Api, COIN, GUEST, HOT, launchSampleApi, NFT, VAULT } from "../support/api.ts";
 
@@ -11,11 +11,13 @@ beforeAll(async () => {
 });
 afterAll(() => api?.stop());
 
-const ask = async (checks: readonly object[]): Promise<AnswersJson> => {
+type Answers = { answers: { result?: boolean | string; problem?: { detail: string } }[] };
+
+const ask = async (checks: readonly object[]): Promise<Answers> => {
   const headers = { "Content-Type": "application/json" };
   const response = await api.get("/registry/checks", { method: "POST", headers, body: JSON.stringify({ checks }) });
   expect(response.status).toBe(200);
-  return (await response.json()) as AnswersJson;
+  return (await response.json()) as Answers;
 };
 
 const WALLETS = { delegate: HOT, vault: VAULT };
@@ -66,10 +68,10 @@ const BAD: Cells[] = [
 const withoutEmpty = (cells: Cells): Cells =>
   Object.fromEntries(Object.entries(cells).filter(([, text]) => text !== ""));
 
-const readNetworks = async () => ((await (await api.get("/networks")).json()) as NetworksJson).networks;
+const createRegistry = () => createClient({ url: api.url });
 
 test("readCheck() finds what is wrong with a check, in the words of the API", async () => {
-  const networks = await readNetworks();
+  const networks = await createRegistry().networks();
   const cases = BAD.map(withoutEmpty);
   const { answers } = await ask(cases);
   for (const [place, cells] of cases.entries()) {
@@ -78,12 +80,13 @@ test("readCheck() finds what is wrong with a check, in the words of the API", as
 });
 
 test("readCheck() changes no answer of a good check", async () => {
-  const networks = await readNetworks();
+  const networks = await createRegistry().networks();
   const checks = GOOD.map((cells) => {
     const read = readCheck(cells, networks);
     return "check" in read ? read.check : expect.fail(`${JSON.stringify(cells)}: ${read.problem}`);
   });
-  const asGiven = await ask(GOOD);
-  expect(asGiven.answers.filter(({ problem }) => problem)).toEqual([]);
-  expect((await ask(checks)).answers).toEqual(asGiven.answers);
+  const { answers } = await ask(GOOD);
+  expect(answers.filter(({ problem }) => problem)).toEqual([]);
+  const asked = await createRegistry().checks(checks);
+  expect(asked.map(({ value }) => String(value))).toEqual(answers.map(({ result }) => String(result)));
 });

@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { SAMPLES } from "../../api/contract/parameters.ts";
-import { createProblem } from "../../web/checks/answers.ts";
+import { createClient, RegistryError } from "../../client/src/index.ts";
+import { createProblem, readAnswer, readProblem } from "../../web/checks/answers.ts";
 import { buildDownload } from "../../web/checks/download.ts";
 import { explainBlock, readList } from "../../web/checks/read-list.ts";
 import { SAMPLE } from "../../web/checks/sample.ts";
@@ -23,19 +24,19 @@ describe("readList()", () => {
 ,${VAULT},${HOT},v1,,${NFT},0x2148,airdrop,token of v1
 , ${VAULT} ,${HOT},v2,erc20,${COIN}`;
     expect(readChecks(text)).toEqual([
-      { registry: "v2", check: "all", ...WALLETS, chainId: "1" },
-      { registry: "v2", check: "contract", ...WALLETS, contract: NFT, chainId: "137" },
+      { registry: "v2", check: "all", ...WALLETS, chainId: 1 },
+      { registry: "v2", check: "contract", ...WALLETS, contract: NFT, chainId: 137 },
       {
         registry: "v2",
         check: "erc721",
         ...WALLETS,
         contract: NFT,
-        tokenId: LARGEST,
+        tokenId: BigInt(LARGEST),
         rights: "airdrop",
-        chainId: "1",
+        chainId: 1,
       },
-      { registry: "v1", check: "token", ...WALLETS, contract: NFT, tokenId: "8520", chainId: "1" },
-      { registry: "v2", check: "erc20", ...WALLETS, contract: COIN, chainId: "1" },
+      { registry: "v1", check: "token", ...WALLETS, contract: NFT, tokenId: 8520n, chainId: 1 },
+      { registry: "v2", check: "erc20", ...WALLETS, contract: COIN, chainId: 1 },
     ]);
   });
 
@@ -66,13 +67,20 @@ describe("readList()", () => {
     ]);
   });
 
-  test("1,000 of the longest checks are less than 1 MB", () => {
+  test("1,000 of the longest checks are less than 1 MB", async () => {
     const rights = `"${"\u0001".repeat(31)}"`;
     const line = `v2,erc1155,${GUEST},${VAULT},${NFT},${"0".repeat(2000)}${LARGEST},${rights},999999999999999`;
     const { rows } = readList(`registry,check,to,from,contract,tokenId,rights,chainId\n${line}`, null);
-    const body = { checks: new Array(1000).fill(rows[0]?.check), block: "999999999999999" };
-    expect(rows[0]?.problem).toBe(null);
-    expect(JSON.stringify(body).length).toBeLessThan(1_000_000);
+    const check = rows[0]?.check ?? expect.fail(`${rows[0]?.problem}`);
+    const sent: number[] = [];
+    const fetch = async (_: unknown, { body = "" }: { body?: unknown } = {}) => {
+      sent.push(String(body).length);
+      throw new Error("offline");
+    };
+    const registry = createClient({ url: "http://127.0.0.1", apiKey: "key", retries: 0, fetch });
+    await registry.checks(new Array(1000).fill(check), { block: 999_999_999_999_999n });
+    expect(sent).toHaveLength(1);
+    expect(sent[0]).toBeLessThan(1_000_000);
   });
 });
 
@@ -116,7 +124,8 @@ describe("buildDownload()", () => {
     expect(buildDownload(readList(first, null), [ANSWER])).toBe(
       `to,from,result,problem,block,final\r\n${HOT},${VAULT},true,,21000000,false\r\n`,
     );
-    const rights = (text: string) => readList(text, null).rows.map(({ check }) => check?.rights);
+    const rights = (text: string) =>
+      readList(text, null).rows.map(({ check }) => check && "rights" in check && check.rights);
     const safe = buildDownload(readList(`to,from,rights\n${HOT},${VAULT},-mint`, null), [ANSWER]);
     expect(safe).toContain("'-mint");
     expect([rights(safe), rights(`to,from,rights\n${HOT},${VAULT},'-mint`)]).toEqual([["-mint"], ["'-mint"]]);
@@ -128,6 +137,36 @@ describe("buildDownload()", () => {
     const list = readList(`to,from,check,contract,tokenId\n${HOT},${VAULT},erc1155,${NFT},${LARGEST}`, null);
     expect(buildDownload(list, [{ ...ANSWER, result: LARGEST }])).toContain(`${LARGEST},${LARGEST},,`);
   });
+});
+
+test("readAnswer() keeps a balance exact, and the block of the answer", () => {
+  expect(readAnswer({ value: 2n ** 256n - 1n, block: { number: 7n, final: true } })).toEqual({
+    result: LARGEST,
+    problem: "",
+    block: "7",
+    final: "true",
+  });
+});
+
+test("readProblem() tells a problem of one check or network from one of all checks", () => {
+  const fail = (name: string, status: number) =>
+    new RegistryError("", { problem: { type: `/docs#problem-${name}`, title: "", status, detail: name } });
+  for (const [name, status] of [
+    ["bad-parameter", 400],
+    ["not-indexed", 503],
+    ["stale-index", 503],
+  ] as const) {
+    expect(readProblem(fail(name, status))).toEqual(createProblem(name));
+  }
+  for (const [name, status] of [
+    ["unknown-key", 401],
+    ["rate-limited", 429],
+    ["overloaded", 503],
+    ["database-unavailable", 503],
+  ] as const) {
+    expect(readProblem(fail(name, status))).toBe(null);
+  }
+  for (const error of [new RegistryError("no response"), new Error("stopped")]) expect(readProblem(error)).toBe(null);
 });
 
 test("the sample names wallets and contracts of the sandbox", () => {

@@ -10,8 +10,12 @@ test("createReadClient() follows no off-chain lookup", () => {
 
 test("every viem client of the service is made by createReadClient()", () => {
   const folders = ["registry", "process", "indexer", "src", "web", "api", "commands"];
-  // The other createClient() is Redis'.
+  // The others create clients of Redis and of this service.
   const pattern = "\\bcreate(Public|Wallet)?Client\\(";
   const files = execFileSync("grep", ["-rlE", "--include=*.ts", "--include=*.tsx", pattern, ...folders], { cwd: ROOT });
-  expect(files.toString().trim().split("\n")).toEqual(["indexer/rpc/read-client.ts", "api/limits/shared-window.ts"]);
+  expect(files.toString().trim().split("\n")).toEqual([
+    "indexer/rpc/read-client.ts",
+    "web/shared/registry.ts",
+    "api/limits/shared-window.ts",
+  ]);
 });

@@ -1,5 +1,4 @@
-import type { AnswerJson, AnswersJson } from "./json.ts";
-import type { Check } from "./read-check.ts";
+import { type CheckAnswer, RegistryError } from "../../client/src/index.ts";
 
 /** The columns that a download adds. */
 export const ANSWER_COLUMNS = ["result", "problem", "block", "final"] as const;
@@ -9,10 +8,18 @@ export type Answer = Record<(typeof ANSWER_COLUMNS)[number], string>;
 
 export const createProblem = (problem: string): Answer => ({ result: "", problem, block: "", final: "" });
 
-export const readAnswer = ({ result, problem }: AnswerJson, { chainId }: Check, { blocks }: AnswersJson): Answer => {
-  if (result === undefined) return createProblem(problem?.detail ?? "The response lacks an answer to this check.");
-  const block = blocks[chainId];
-  return { result: String(result), problem: "", block: String(block?.number ?? ""), final: String(block?.final ?? "") };
+export const readAnswer = ({ value, block }: CheckAnswer): Answer => ({
+  result: String(value),
+  problem: "",
+  block: String(block?.number ?? ""),
+  final: String(block?.final ?? ""),
+});
+
+/** Reads a problem of one check, or of its network; null if it is a problem of all checks. */
+export const readProblem = (error: unknown): Answer | null => {
+  const problem = error instanceof RegistryError ? error.problem : null;
+  const isOwn = /#problem-(bad-parameter|not-indexed|stale-index)$/.test(problem?.type ?? "");
+  return problem && isOwn ? createProblem(problem.detail) : null;
 };
 
 /** Answers of each kind: true, false, a balance above 0, one of 0, a problem. */

@@ -1,6 +1,5 @@
 import { useEffect, useRef, useState } from "preact/hooks";
-import { useJson } from "../shared/use-json.ts";
-import type { NetworksJson } from "./json.ts";
+import { useNetworkStates } from "../shared/use-registry.ts";
 import { ListForm, type Options, readOptions } from "./list-form.tsx";
 import { describeProgress, describeState, Progress } from "./progress.tsx";
 import { explainBlock, type List, readList } from "./read-list.ts";
@@ -9,8 +8,8 @@ import { Results } from "./results.tsx";
 import { type Run, useRun } from "./use-run.ts";
 
 export const ChecksPage = () => {
-  const { result } = useJson<NetworksJson>("/networks");
-  const networks = result?.kind === "ok" ? result.value.networks : null;
+  const { result } = useNetworkStates();
+  const networks = result?.kind === "ok" ? result.value : null;
   const { run, start, goOn, stop } = useRun();
   const [errors, setErrors] = useState<Partial<Record<keyof Options, string | null>>>({});
   const [rejected, setRejected] = useState<List | null>(null);

@@ -1,7 +1,7 @@
 import { useEffect, useState } from "preact/hooks";
+import type { Limit } from "../../client/src/index.ts";
 import { describeFailure } from "../shared/fetch-json.ts";
-import type { Pace } from "./send-checks.ts";
-import type { Run } from "./use-run.ts";
+import type { Run, Wait } from "./use-run.ts";
 
 /** Describes the progress, for everyone and for screen readers. */
 export const describeProgress = ({ answered, total }: Run): string =>
@@ -16,18 +16,13 @@ export const describeState = ({ state }: Run): string => {
 type ProgressProps = { run: Run; stop: () => void; goOn: () => void };
 
 export const Progress = ({ run, stop, goOn }: ProgressProps) => {
-  const { state, answered, total, pace, wait } = run;
+  const { state, answered, total, wait } = run;
   return (
     <section class="card progress" aria-labelledby="progress-title">
       <h2 id="progress-title">{describeState(run)}</h2>
       <p>{describeProgress(run)}</p>
       <progress value={answered} max={total} aria-label="Answered checks" />
-      {wait && state === "running" && (
-        <p class="quiet">
-          {wait.reason} {pace && `${describeTimeLeft(total - answered, pace)} `}The next ones follow in{" "}
-          <SecondsUntil key={wait.endsAt} endsAt={wait.endsAt} /> s.
-        </p>
-      )}
+      {wait && state === "running" && <WaitLine key={wait.endsAt} run={run} wait={wait} />}
       {typeof state === "object" && <p class="error-line">{describeFailure(state)}</p>}
       {state === "running" && (
         <button type="button" class="button" onClick={stop}>
@@ -43,19 +38,26 @@ export const Progress = ({ run, stop, goOn }: ProgressProps) => {
   );
 };
 
-const describeTimeLeft = (checks: number, pace: Pace): string => {
-  const seconds = Math.ceil(checks / pace.checks) * pace.seconds;
+const describeTimeLeft = (checks: number, { quota, windowMs }: Limit): string => {
+  const seconds = Math.ceil(checks / quota) * (windowMs / 1000);
   const minutes = Math.ceil(seconds / 60);
   if (seconds <= 60) return `About ${seconds} s left.`;
   return `About ${minutes < 60 ? "" : `${Math.floor(minutes / 60)} h `}${minutes % 60} min left.`;
 };
 
-const SecondsUntil = ({ endsAt }: { endsAt: number }) => {
+/** Why nothing is sent, until something is. */
+const WaitLine = ({ run: { answered, total, limit }, wait: { reason, endsAt } }: { run: Run; wait: Wait }) => {
   const readSeconds = () => Math.max(0, Math.ceil((endsAt - Date.now()) / 1000));
   const [seconds, setSeconds] = useState(readSeconds);
   useEffect(() => {
     const timer = setInterval(() => setSeconds(readSeconds()), 250);
     return () => clearInterval(timer);
   }, []);
-  return <>{seconds}</>;
+  if (seconds === 0) return null;
+  const timeLeft = limit && describeTimeLeft(total - answered, limit);
+  return (
+    <p class="quiet">
+      {reason} {timeLeft && `${timeLeft} `}The next ones follow in {seconds} s.
+    </p>
+  );
 };

@@ -1,4 +1,7 @@
-import type { NetworkJson } from "./json.ts";
+import type { Check, Network } from "../../client/src/index.ts";
+
+/** What a check depends on of a network. */
+export type KnownNetwork = Pick<Network, "chainId" | "name" | "registries" | "state">;
 
 /** The columns that make a check. */
 export const CHECK_COLUMNS = [
@@ -19,19 +22,7 @@ export type CheckColumn = (typeof CHECK_COLUMNS)[number];
 /** The fields of a line, without empty ones. */
 export type Cells = Partial<Record<CheckColumn, string>>;
 
-/** A check as POST /registry/checks takes it. 1,000 of the longest are less than 1 MB. */
-export type Check = {
-  registry: Registry;
-  check: string;
-  delegate: string;
-  vault: string;
-  contract?: string | undefined;
-  tokenId?: string | undefined;
-  rights?: string | undefined;
-  chainId: string;
-};
-
-type Registry = "v1" | "v2";
+type Registry = Check["registry"];
 
 /** The checks of each registry, with the parameters that they need. */
 const NEEDS: Record<Registry, Record<string, readonly string[]>> = {
@@ -51,7 +42,7 @@ const NEEDS: Record<Registry, Record<string, readonly string[]>> = {
  */
 export const readCheck = (
   cells: Cells,
-  networks: readonly NetworkJson[] | null,
+  networks: readonly KnownNetwork[] | null,
 ): { check: Check } | { problem: string } => {
   const { registry = "v2" } = cells;
   if (!isRegistry(registry)) return { problem: explainRegistry(cells.check) };
@@ -74,17 +65,17 @@ export const readCheck = (
   ].filter((problem) => typeof problem === "string");
   if (problems.length > 0) return { problem: problems.join(" ") };
   return {
+    // NEEDS has the parameters of each check.
     check: {
       registry,
       check,
-      delegate: cells.delegate ?? cells.to ?? "",
-      vault: cells.vault ?? cells.from ?? "",
-      contract,
-      // Without leading zeros, which could make a body too large.
-      tokenId: tokenId && String(BigInt(tokenId)),
-      rights,
-      chainId: String(Number(chainId)),
-    },
+      delegate: cells.delegate ?? cells.to,
+      vault: cells.vault ?? cells.from,
+      ...(contract !== undefined && { contract }),
+      ...(tokenId !== undefined && { tokenId: BigInt(tokenId) }),
+      ...(rights !== undefined && { rights }),
+      chainId: Number(chainId),
+    } as Check,
   };
 };
 
@@ -128,7 +119,7 @@ const explainWallet = (name: "delegate" | "vault", synonym: "to" | "from", cells
 };
 
 const explainNetwork = (
-  networks: readonly NetworkJson[] | null,
+  networks: readonly KnownNetwork[] | null,
   registry: Registry,
   chainId: number,
 ): string | null => {

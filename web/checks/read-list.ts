@@ -1,7 +1,7 @@
+import type { Check } from "../../client/src/index.ts";
 import { ANSWER_COLUMNS } from "./answers.ts";
 import { type CsvRow, parseCsv, parseSafeText } from "./csv.ts";
-import type { NetworkJson } from "./json.ts";
-import { type Cells, CHECK_COLUMNS, type Check, type CheckColumn, readCheck } from "./read-check.ts";
+import { type Cells, CHECK_COLUMNS, type CheckColumn, type KnownNetwork, readCheck } from "./read-check.ts";
 
 export type LineProblem = { line: number; problem: string };
 
@@ -17,7 +17,7 @@ export type List = {
 };
 
 /** Reads a list of checks. The first row names the columns. */
-export const readList = (text: string, networks: readonly NetworkJson[] | null): List => {
+export const readList = (text: string, networks: readonly KnownNetwork[] | null): List => {
   const { separator, rows, openQuoteLine } = parseCsv(text);
   const [first = { line: 1, fields: [] }, ...lines] = rows;
   const isDownload = hasAnswers(first.fields);

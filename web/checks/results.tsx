@@ -4,7 +4,7 @@ import { amountLabel, countLabel } from "../shared/labels.ts";
 import { TableFrame } from "../shared/table-frame.tsx";
 import type { Answer, Counts } from "./answers.ts";
 import { buildDownload } from "./download.ts";
-import type { NetworkJson } from "./json.ts";
+import type { KnownNetwork } from "./read-check.ts";
 import type { ListRow } from "./read-list.ts";
 import { saveFile } from "./save-file.ts";
 import type { Run } from "./use-run.ts";
@@ -19,7 +19,7 @@ const LABELS: readonly (readonly [kind: keyof Counts, label: string])[] = [
   ["problem", "Problems"],
 ];
 
-type ResultsProps = { run: Run; networks: readonly NetworkJson[] | null };
+type ResultsProps = { run: Run; networks: readonly KnownNetwork[] | null };
 
 /** The answers: how many of each kind, the first lines, and all as a download. */
 export const Results = ({ run, networks }: ResultsProps) => {
@@ -91,7 +91,7 @@ const findShown = (answers: readonly (Answer | undefined)[], isProblemsOnly: boo
   return places;
 };
 
-type ResultRowProps = { row: ListRow; answer: Answer | undefined; networks: readonly NetworkJson[] | null };
+type ResultRowProps = { row: ListRow; answer: Answer | undefined; networks: readonly KnownNetwork[] | null };
 
 const ResultRow = ({ row: { line, fields, check }, answer, networks }: ResultRowProps) => (
   <tr>
@@ -111,12 +111,16 @@ const Result = ({ answer: { result, problem } }: { answer: Answer }) => {
   const isText = result === "true" || result === "false";
   return (
     <span class="chip" data-yes={result !== "false" && result !== "0"} title={result}>
-      {isText ? result : amountLabel(result)}
+      {isText ? result : amountLabel(BigInt(result))}
     </span>
   );
 };
 
-const describeBlock = ({ block, final }: Answer, chainId: string, networks: readonly NetworkJson[] | null): string => {
-  const name = networks?.find((network) => network.chainId === Number(chainId))?.name ?? `Chain ${chainId}`;
+const describeBlock = (
+  { block, final }: Answer,
+  chainId: number | undefined,
+  networks: readonly KnownNetwork[] | null,
+): string => {
+  const name = networks?.find((network) => network.chainId === chainId)?.name ?? `Chain ${chainId}`;
   return `${name} ${Number(block).toLocaleString("en")}${final === "true" ? ", final" : ""}`;
 };

@@ -1,10 +1,20 @@
 import { useRef, useState } from "preact/hooks";
-import { type FetchFailure, fetchJson } from "../shared/fetch-json.ts";
-import { type Answer, type Counts, countAnswers, createProblem, NO_ANSWERS } from "./answers.ts";
-import type { AnswersJson } from "./json.ts";
+import type { Check, Limit } from "../../client/src/index.ts";
+import type { FetchFailure } from "../shared/fetch-json.ts";
+import { createRegistry, toBlock, toFailure } from "../shared/registry.ts";
+import {
+  type Answer,
+  type Counts,
+  countAnswers,
+  createProblem,
+  NO_ANSWERS,
+  readAnswer,
+  readProblem,
+} from "./answers.ts";
 import type { Options } from "./list-form.tsx";
 import type { List } from "./read-list.ts";
-import { type Pace, sendChecks, type Wait } from "./send-checks.ts";
+
+export type Wait = { reason: string; endsAt: number };
 
 /** The answers to a list so far. */
 export type Run = {
@@ -17,9 +27,9 @@ export type Run = {
   answered: number;
   total: number;
   state: "running" | "stopped" | "done" | FetchFailure;
-  /** Null if no rate limit applies. */
-  pace: Pace | null;
-  wait: (Wait & { endsAt: number }) | null;
+  /** The rate limit; null if none applies, or if it is not reached yet. */
+  limit: Limit | null;
+  wait: Wait | null;
 };
 
 /** Answers a list. A run that was stopped, or failed, can go on. */
@@ -29,38 +39,40 @@ export const useRun = () => {
 
   const send = async (started: Run, apiKey: string): Promise<void> => {
     const { list, block, answers } = started;
-    abort.current = new AbortController();
-    const { signal } = abort.current;
-    let run: Run = { ...started, state: "running" };
+    const controller = new AbortController();
+    abort.current = controller;
+    const { signal } = controller;
+    let run: Run = { ...started, state: "running", wait: null };
     const update = (changes: Partial<Run>) => {
       run = { ...run, ...changes };
       setRun(run);
     };
     update({});
-    const places = [...list.rows.keys()].filter((place) => !answers[place]);
-    const failure = await sendChecks({
-      checks: places.flatMap((place) => list.rows[place]?.check ?? []),
-      signal,
-      post: (checks) =>
-        fetchJson<AnswersJson>("/registry/checks", {
-          method: "POST",
-          body: { checks, block: block || undefined },
-          apiKey,
-          signal,
-        }),
-      onAnswers: (start, received, pace) => {
-        for (const [index, place] of places.slice(start, start + received.length).entries()) {
-          answers[place] = received[index];
-        }
-        update({ answered: run.answered + received.length, counts: countAnswers(run.counts, received), pace });
-      },
-      wait: async (wait) => {
-        update({ wait: { ...wait, endsAt: Date.now() + wait.seconds * 1000 } });
-        await sleep(wait.seconds * 1000, signal);
-        update({ wait: null });
+    const registry = createRegistry({
+      apiKey: apiKey || undefined,
+      onWait: ({ ms, error, limit }) => {
+        const reason = limit ? describeLimit(limit) : (error?.message ?? "");
+        update({ wait: { reason, endsAt: Date.now() + ms }, limit: limit ?? run.limit });
       },
     });
-    update({ state: signal.aborted ? "stopped" : (failure ?? "done") });
+    let failure: FetchFailure | null = null;
+    const ask = async (place: number, check: Check): Promise<void> => {
+      try {
+        const answer = await registry.check(check, { block: toBlock(block), signal }).then(readAnswer, (error) => {
+          return readProblem(error) ?? Promise.reject(error);
+        });
+        if (signal.aborted) return;
+        answers[place] = answer;
+        update({ answered: run.answered + 1, counts: countAnswers(run.counts, [answer]) });
+      } catch (error) {
+        if (signal.aborted) return;
+        failure = toFailure(error);
+        controller.abort();
+      }
+    };
+    // All at once: the client sends as many together as it may.
+    await Promise.all(list.rows.map(({ check }, place) => (check && !answers[place] ? ask(place, check) : undefined)));
+    update({ state: failure ?? (signal.aborted ? "stopped" : "done") });
   };
 
   return {
@@ -82,14 +94,10 @@ const createRun = (list: List, block: string): Run => {
     answered: 0,
     total: answers.length - problems.length,
     state: "running",
-    pace: null,
+    limit: null,
     wait: null,
   };
 };
 
-/** Waits, or until it is aborted. */
-const sleep = (ms: number, signal: AbortSignal): Promise<void> =>
-  new Promise((resolve) => {
-    setTimeout(resolve, ms);
-    signal.addEventListener("abort", () => resolve());
-  });
+const describeLimit = ({ quota, windowMs }: Limit): string =>
+  `Without an API key, ${quota} checks are answered in ${windowMs / 1000} s.`;

@@ -1,10 +1,18 @@
 import { useEffect } from "preact/hooks";
 import { checksumAddress } from "viem";
+import type { Address, Network } from "../../client/src/index.ts";
 import { shortenHex } from "../shared/address.tsx";
 import { FailureNotice, Notice } from "../shared/notice.tsx";
 import { CheckView } from "./check-view.tsx";
-import type { NetworkJson } from "./json.ts";
-import { buildUrl, type Filter, readFilter, readViewName, useQuery, type WalletViewName } from "./location.ts";
+import {
+  buildUrl,
+  type Filter,
+  readFilter,
+  readViewName,
+  toAddress,
+  useQuery,
+  type WalletViewName,
+} from "./location.ts";
 import { isAnswerable, NetworkNotice } from "./network-notice.tsx";
 import { describeBadAddress, isAddress, SearchForm } from "./search-form.tsx";
 import { StartView } from "./start-view.tsx";
@@ -32,13 +40,13 @@ export const App = () => {
 type ExplorerProps = {
   query: URLSearchParams;
   view: WalletViewName;
-  networks: readonly NetworkJson[] | null;
-  network: NetworkJson | null;
+  networks: readonly Network[] | null;
+  network: Network | null;
 };
 
 const Explorer = ({ query, view, networks, network }: ExplorerProps) => {
   const input = query.get("wallet")?.trim() ?? "";
-  const wallet = isAddress(input) ? checksumAddress(`0x${input.slice(2)}`) : null;
+  const wallet = isAddress(input) ? checksumAddress(toAddress(input)) : null;
   const isAll = query.get("chainId") === "all";
   const filter = readFilter(query);
   return (
@@ -95,12 +103,12 @@ const HeroPicture = () => (
 );
 
 type ExplorerContentProps = {
-  wallet: string | null;
+  wallet: Address | null;
   /** Text in the URL; `wallet` is null if it is no address. */
   input: string;
   view: WalletViewName;
-  networks: readonly NetworkJson[];
-  network: NetworkJson | null;
+  networks: readonly Network[];
+  network: Network | null;
   isAll: boolean;
   filter: Filter;
 };

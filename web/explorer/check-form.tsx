@@ -1,14 +1,14 @@
 import { useEffect, useState } from "preact/hooks";
+import type { Network } from "../../client/src/index.ts";
 import { buildParameters, type CheckInput, FIELD_NAMES, type FieldName, findFieldErrors } from "./check-input.ts";
 import { CHECK_TYPES, findCheckType } from "./checks.ts";
-import type { NetworkJson } from "./json.ts";
 import { buildUrl, navigate } from "./location.ts";
 import { NetworkSelect } from "./search-form.tsx";
 
 type CheckFormProps = {
   input: CheckInput;
-  networks: readonly NetworkJson[] | null;
-  network: NetworkJson | null;
+  networks: readonly Network[] | null;
+  network: Network | null;
 };
 
 export const CheckForm = ({ input, networks, network }: CheckFormProps) => {

@@ -1,55 +1,57 @@
 import { useEffect, useRef } from "preact/hooks";
+import type { Network, Vault, WalletPage } from "../../client/src/index.ts";
 import { shortenHex } from "../shared/address.tsx";
 import { amountLabel } from "../shared/labels.ts";
 import { FailureNotice } from "../shared/notice.tsx";
-import { useJson } from "../shared/use-json.ts";
+import { readPage } from "../shared/registry.ts";
+import { useRegistry } from "../shared/use-registry.ts";
 import { buildParameters, type CheckInput } from "./check-input.ts";
 import { isAmountCheck } from "./checks.ts";
 import { AsOfBlock, Scope, TransactionTime } from "./delegation-details.tsx";
-import type { NetworkJson, VaultPageJson } from "./json.ts";
-import { buildUrl } from "./location.ts";
+import { buildUrl, toAddress, toScope } from "./location.ts";
 import { isAnswerable, NetworkNotice } from "./network-notice.tsx";
 
-type CheckResultProps = { input: CheckInput; networks: readonly NetworkJson[]; network: NetworkJson | null };
+type CheckResultProps = { input: CheckInput; networks: readonly Network[]; network: Network | null };
 
 export const CheckResult = ({ input, networks, network }: CheckResultProps) => {
   const parameters = buildParameters(input);
-  const path = isAnswerable(network)
-    ? `/wallets/${input.to}/vaults${buildUrl({
-        chainId: network.chainId,
+  const question = isAnswerable(network) ? JSON.stringify([network.chainId, parameters]) : null;
+  const { result, retry } = useRegistry(question, (registry, signal) =>
+    readPage(
+      registry.vaults(toAddress(input.to), {
+        chainId: network?.chainId,
         registry: input.registry,
         check: input.check.type,
-        vault: input.from,
-        contract: parameters.contract,
-        tokenId: parameters.tokenId,
-        rights: parameters.rights,
-      }).slice(1)}`
-    : null;
-  const { result, retry } = useJson<VaultPageJson>(path);
+        vault: toAddress(input.from),
+        ...toScope(parameters),
+        signal,
+      }),
+    ),
+  );
   if (!isAnswerable(network)) {
     const urlOn = (chainId: number) => buildUrl({ view: "check", chainId, ...parameters });
     return <NetworkNotice network={network} networks={networks} urlOn={urlOn} />;
   }
   if (result === null) return <div class="card verdict skeleton" aria-hidden="true" />;
   if (result.kind !== "ok") return <FailureNotice failure={result} retry={retry} />;
-  return <Verdict key={path} input={input} network={network} page={result.value} />;
+  return <Verdict key={question} input={input} network={network} page={result.value} />;
 };
 
-type VerdictProps = { input: CheckInput; network: NetworkJson; page: VaultPageJson };
+type VerdictProps = { input: CheckInput; network: Network; page: WalletPage<Vault> };
 
 const Verdict = ({ input, network, page }: VerdictProps) => {
-  const [vault] = page.vaults;
+  const [vault] = page.rows;
   const grants = vault?.delegations ?? [];
-  const answer = isAmountCheck(input.check) ? (vault?.amount ?? "0") : vault !== undefined;
+  const answer = isAmountCheck(input.check) ? (vault?.amount ?? 0n) : vault !== undefined;
   const block = page.blocks[network.chainId];
-  const isYes = answer !== false && answer !== "0";
+  const isYes = answer !== false && answer !== 0n;
   const section = useRef<HTMLElement>(null);
   // On a phone the answer is below the form.
   useEffect(() => section.current?.scrollIntoView({ block: "nearest" }), []);
   return (
     <section ref={section} class="card verdict" data-yes={isYes} aria-labelledby="verdict-title">
       <div role="status">
-        <h2 id="verdict-title">{typeof answer === "string" ? amountLabel(answer) : answer ? "Yes" : "No"}</h2>
+        <h2 id="verdict-title">{typeof answer === "bigint" ? amountLabel(answer) : answer ? "Yes" : "No"}</h2>
         <p class="sentence">{describeAnswer(input, network, answer)}</p>
       </div>
       <h3>{grants.length > 0 ? "Granted by" : "Why"}</h3>
@@ -77,8 +79,8 @@ const Verdict = ({ input, network, page }: VerdictProps) => {
 
 const describeAnswer = (
   { check, to, from, contract, tokenId, rights }: CheckInput,
-  network: NetworkJson,
-  answer: boolean | string,
+  network: Network,
+  answer: boolean | bigint,
 ): string => {
   const wallets = `for ${shortenHex(from)} on ${network.name}`;
   const right =
@@ -87,7 +89,7 @@ const describeAnswer = (
       : ` with the right “${/^0x/i.test(rights) ? shortenHex(rights) : rights}”`;
   const subject = check.describe(shortenHex(contract), tokenId);
   if (isAmountCheck(check)) {
-    return answer === "0"
+    return answer === 0n
       ? `${shortenHex(to)} may use nothing of ${subject} ${wallets}${right}.`
       : `${shortenHex(to)} may use this amount of ${subject}, in its smallest unit, ${wallets}${right}.`;
   }
@@ -104,7 +106,7 @@ const describeMissingGrant = ({ registry, check, rights }: CheckInput): string =
   return `No active delegation between the two in the ${registry} registry covers ${scopes[check.scope]}${right}.`;
 };
 
-const buildRequestUrl = (input: CheckInput, network: NetworkJson): string => {
+const buildRequestUrl = (input: CheckInput, network: Network): string => {
   const { to, from, contract, tokenId, rights } = buildParameters(input);
   const { registry, check } = input;
   const wallets = check.hasDelegateNames ? { delegate: to, vault: from } : { to, from };

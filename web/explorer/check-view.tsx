@@ -1,9 +1,9 @@
+import type { Network } from "../../client/src/index.ts";
 import { CheckForm } from "./check-form.tsx";
 import { findFieldErrors, readCheckInput } from "./check-input.ts";
 import { CheckResult } from "./check-result.tsx";
-import type { NetworkJson } from "./json.ts";
 
-type CheckViewProps = { query: URLSearchParams; networks: readonly NetworkJson[] | null; network: NetworkJson | null };
+type CheckViewProps = { query: URLSearchParams; networks: readonly Network[] | null; network: Network | null };
 
 /** Runs a check and explains its answer. */
 export const CheckView = ({ query, networks, network }: CheckViewProps) => {

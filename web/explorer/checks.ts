@@ -1,8 +1,12 @@
+import type { ScopeOptions } from "../../client/src/index.ts";
+
 export type RegistryName = "v1" | "v2";
+
+type CheckName = NonNullable<ScopeOptions["check"]>;
 
 /** One of the eight checks. */
 export type CheckType = {
-  type: string;
+  type: CheckName;
   label: string;
   needs: readonly ("contract" | "tokenId")[];
   /** Narrowest scope that satisfies the check. */
@@ -31,7 +35,7 @@ const createContractCheck = (hasDelegateNames: boolean): CheckType => ({
   describe: (contract) => `the contract ${contract}`,
 });
 
-const createTokenCheck = (type: string, label: string): CheckType => ({
+const createTokenCheck = (type: CheckName, label: string): CheckType => ({
   type,
   label,
   needs: ["contract", "tokenId"],

@@ -1,17 +1,20 @@
+import type { ListBlock, Network, Vault } from "../../client/src/index.ts";
 import { Address, CopyButton } from "../shared/address.tsx";
 import { Avatar } from "../shared/avatar.tsx";
 import { amountLabel } from "../shared/labels.ts";
 import { formatUtc, TimeAgo } from "../shared/time.tsx";
-import type { BlockJson, DelegationJson, NetworkJson, TransactionJson } from "./json.ts";
 import { isFullRights, readRights, rightsLabel, scopeLabel, tokenLabel } from "./labels.ts";
 import { buildUrl, type WalletViewName } from "./location.ts";
 import { buildExplorerUrls } from "./use-networks.ts";
 
+type Delegation = Vault["delegations"][number];
+
 /** Scope of a delegation: type, contract, token, amount and rights. A revoked one has no amount. */
-export const Scope = ({ delegation, network }: { delegation: DelegationJson; network: NetworkJson }) => {
-  const { contract, tokenId, rights } = delegation;
+export const Scope = ({ delegation, network }: { delegation: Delegation; network: Network }) => {
+  const { contract, rights } = delegation;
   const isFull = isFullRights(rights);
-  const amount = delegation.amount === "0" ? null : delegation.amount;
+  const tokenId = delegation.tokenId?.toString() ?? null;
+  const amount = delegation.amount || null;
   return (
     <div class="scope">
       <span class="chip strong">{scopeLabel(delegation)}</span>
@@ -45,21 +48,22 @@ export const Scope = ({ delegation, network }: { delegation: DelegationJson; net
 };
 
 /** Time of a transaction, with a link to it in the block explorer. */
-export const TransactionTime = ({ transaction, network }: { transaction: TransactionJson; network: NetworkJson }) => {
-  const { blockNumber, blockTimestamp, transactionHash } = transaction;
+export const TransactionTime = ({ transaction, network }: { transaction: Delegation; network: Network }) => {
+  const { blockNumber, transactionHash } = transaction;
+  const timestamp = Number(transaction.blockTimestamp);
   const href = buildExplorerUrls(network).transaction(transactionHash);
   const title = `Block ${blockNumber.toLocaleString("en")}, transaction ${transactionHash}`;
   return (
     <div class="when">
-      <TimeAgo timestamp={blockTimestamp} />
+      <TimeAgo timestamp={timestamp} />
       {href ? (
         <a class="quiet" href={href} rel="noreferrer" title={title}>
-          {formatUtc(blockTimestamp)}
+          {formatUtc(timestamp)}
           <span class="visually-hidden">, transaction in the block explorer</span>
         </a>
       ) : (
         <span class="quiet" title={title}>
-          {formatUtc(blockTimestamp)}
+          {formatUtc(timestamp)}
         </span>
       )}
     </div>
@@ -67,7 +71,7 @@ export const TransactionTime = ({ transaction, network }: { transaction: Transac
 };
 
 /** The registry, and in lists of several networks the network. */
-export const Registry = ({ name, network }: { name: string; network: NetworkJson | null }) => (
+export const Registry = ({ name, network }: { name: string; network: Network | null }) => (
   <span class="registry" title={`In the ${name} registry${network ? ` on ${network.name}` : ""}`}>
     {network && `${network.name} `}
     {name}
@@ -92,7 +96,7 @@ export const OtherWallet = ({
 );
 
 /** The block that an answer is true at. */
-export const AsOfBlock = ({ block: { number, timestamp }, network }: { block: BlockJson; network: NetworkJson }) => {
+export const AsOfBlock = ({ block: { number, timestamp }, network }: { block: ListBlock; network: Network }) => {
   if (number === null) return <p class="freshness">Before any delegation on {network.name}</p>;
   const href = buildExplorerUrls(network).block(number);
   const text = `block ${number.toLocaleString("en")}`;
@@ -101,7 +105,7 @@ export const AsOfBlock = ({ block: { number, timestamp }, network }: { block: Bl
       As of {href ? <a href={href}>{text}</a> : text}
       {timestamp !== null && (
         <>
-          , <TimeAgo timestamp={timestamp} />
+          , <TimeAgo timestamp={Number(timestamp)} />
         </>
       )}
     </p>

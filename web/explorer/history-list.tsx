@@ -1,12 +1,12 @@
+import type { WalletChange } from "../../client/src/index.ts";
 import { OtherWallet, Registry, Scope, TransactionTime } from "./delegation-details.tsx";
-import type { ChangeJson } from "./json.ts";
 import { KINDS } from "./labels.ts";
 import type { NetworkChoice } from "./use-networks.ts";
 
 const DAY = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "long", year: "numeric", timeZone: "UTC" });
 
 /** Changes by day, newest first. */
-export const HistoryList = ({ changes, choice }: { changes: readonly ChangeJson[]; choice: NetworkChoice }) => (
+export const HistoryList = ({ changes, choice }: { changes: readonly WalletChange[]; choice: NetworkChoice }) => (
   <>
     {groupByDay(changes).map(({ name, changes }) => (
       <section key={name} class="day" aria-label={name}>
@@ -36,14 +36,14 @@ export const HistoryList = ({ changes, choice }: { changes: readonly ChangeJson[
   </>
 );
 
-const keyOf = ({ chainId, blockNumber, logIndex, ordinal }: ChangeJson) =>
+const keyOf = ({ chainId, blockNumber, logIndex, ordinal }: WalletChange) =>
   [chainId, blockNumber, logIndex, ordinal].join();
 
 /** Changes arrive in order, so those of a day are adjacent. */
-const groupByDay = (changes: readonly ChangeJson[]) => {
-  const days: { name: string; changes: ChangeJson[] }[] = [];
+const groupByDay = (changes: readonly WalletChange[]) => {
+  const days: { name: string; changes: WalletChange[] }[] = [];
   for (const change of changes) {
-    const name = DAY.format(change.blockTimestamp * 1000);
+    const name = DAY.format(Number(change.blockTimestamp) * 1000);
     const last = days.at(-1);
     if (last?.name === name) last.changes.push(change);
     else days.push({ name, changes: [change] });
@@ -51,7 +51,7 @@ const groupByDay = (changes: readonly ChangeJson[]) => {
   return days;
 };
 
-const Direction = ({ change: { vault, delegate, direction } }: { change: ChangeJson }) => {
+const Direction = ({ change: { vault, delegate, direction } }: { change: WalletChange }) => {
   if (vault === delegate) return <span class="quiet">to itself</span>;
   return (
     <span class="direction" title={direction === "incoming" ? "Incoming" : "Outgoing"}>

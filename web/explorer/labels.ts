@@ -1,9 +1,9 @@
+import type { WalletChange, WalletDelegation } from "../../client/src/index.ts";
 import { shortenHex } from "../shared/address.tsx";
-import type { ChangeJson, DelegationJson } from "./json.ts";
 
-export const KINDS: Record<ChangeJson["kind"], string> = { made: "Made", changed: "Changed", revoked: "Revoked" };
+export const KINDS: Record<WalletChange["kind"], string> = { made: "Made", changed: "Changed", revoked: "Revoked" };
 
-export const scopeLabel = ({ type, tokenStandard }: DelegationJson): string => {
+export const scopeLabel = ({ type, tokenStandard }: Pick<WalletDelegation, "type" | "tokenStandard">): string => {
   if (type === "ALL") return "Whole wallet";
   if (type === "CONTRACT") return "Contract";
   if (tokenStandard === "ERC20") return "ERC-20 amount";
@@ -18,7 +18,7 @@ export const readRights = (rights: string): string | null => {
 
 export const isFullRights = (rights: string): boolean => /^0x0*$/i.test(rights);
 
-export const rightsLabel = ({ rights }: DelegationJson): string =>
+export const rightsLabel = ({ rights }: Pick<WalletDelegation, "rights">): string =>
   isFullRights(rights) ? "All rights" : `Right “${readRights(rights) ?? shortenHex(rights)}” only`;
 
 /** Token ids are names, so they have no commas. */

@@ -1,4 +1,6 @@
 import { useEffect, useState } from "preact/hooks";
+import type { Address, ScopeOptions } from "../../client/src/index.ts";
+import { toInteger } from "../shared/registry.ts";
 
 // The page's URL holds its whole state: any view can be shared, and back and forward work.
 
@@ -30,6 +32,16 @@ const FILTER_NAMES = ["contract", "tokenId", "rights", "block", "time"] as const
 
 export const readFilter = (query: URLSearchParams): Filter =>
   Object.fromEntries(FILTER_NAMES.map((name) => [name, query.get(name)?.trim() ?? ""])) as Filter;
+
+/** What a question is about, for the client. */
+export const toScope = ({ contract, tokenId, rights }: Omit<Filter, "block" | "time">): ScopeOptions => ({
+  contract: contract === "" ? undefined : toAddress(contract),
+  tokenId: tokenId === "" ? undefined : toInteger("tokenId", tokenId),
+  rights: rights || undefined,
+});
+
+/** The service explains a bad address. */
+export const toAddress = (text: string): Address => text as Address;
 
 export const readViewName = (query: URLSearchParams): ViewName =>
   VIEW_NAMES.find((name) => name === query.get("view")) ?? "in";

@@ -1,14 +1,14 @@
+import type { Network } from "../../client/src/index.ts";
 import { Notice } from "../shared/notice.tsx";
-import type { NetworkJson } from "./json.ts";
 import { isIndexed } from "./use-networks.ts";
 
 /** False if the service cannot answer for a network, known without a request. */
-export const isAnswerable = (network: NetworkJson | null): network is NetworkJson =>
+export const isAnswerable = (network: Network | null): network is Network =>
   network !== null && network.state !== "not-indexed" && network.state !== "indexing";
 
 type NetworkNoticeProps = {
-  network: NetworkJson | null;
-  networks: readonly NetworkJson[];
+  network: Network | null;
+  networks: readonly Network[];
   urlOn: (chainId: number) => string;
 };
 

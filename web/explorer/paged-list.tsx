@@ -1,9 +1,9 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef } from "preact/hooks";
+import type { Page } from "../../client/src/index.ts";
 import type { FetchFailure } from "../shared/fetch-json.ts";
 import { FailureNotice, Notice } from "../shared/notice.tsx";
 import { AsOfBlock } from "./delegation-details.tsx";
-import type { PageJson } from "./json.ts";
 import type { NetworkChoice } from "./use-networks.ts";
 
 type PagedListProps = {
@@ -11,7 +11,7 @@ type PagedListProps = {
   count: number;
   countLabel: string;
   choice: NetworkChoice;
-  pages: readonly PageJson[];
+  pages: readonly Page<unknown>[];
   next: string | null;
   loadMore: () => void;
   failure: FetchFailure | null;
@@ -55,17 +55,17 @@ export const PagedList = (props: PagedListProps) => {
 };
 
 /** The block of the answer, or the networks that it is about. */
-const AsOf = ({ page, choice }: { page: PageJson; choice: NetworkChoice }) => {
+const AsOf = ({ page, choice }: { page: Page<unknown>; choice: NetworkChoice }) => {
   const blocks = Object.entries(page.blocks);
   const [only] = blocks;
   if (only && blocks.length === 1) return <AsOfBlock block={only[1]} network={choice.find(Number(only[0]))} />;
   return <p class="freshness">Of {blocks.length} networks, each as of its own block</p>;
 };
 
-type Missing = PageJson["unanswered"];
+type Missing = Page<unknown>["unanswered"];
 
 /** Finds the networks that one of the pages is without, each with its first reason. */
-const findMissing = (pages: readonly PageJson[]): Missing => {
+const findMissing = (pages: readonly Page<unknown>[]): Missing => {
   const unanswered = pages.flatMap((page) => page.unanswered).toReversed();
   return [...new Map(unanswered.map((network) => [network.chainId, network])).values()].toReversed();
 };

@@ -1,5 +1,5 @@
 import { useEffect, useState } from "preact/hooks";
-import type { NetworkJson } from "./json.ts";
+import type { Network } from "../../client/src/index.ts";
 import { buildUrl, navigate } from "./location.ts";
 import { isIndexed } from "./use-networks.ts";
 
@@ -7,7 +7,7 @@ export const isAddress = (text: string): boolean => /^0x[0-9a-f]{40}$/i.test(tex
 
 type NetworkSelectProps = {
   id: string;
-  networks: readonly NetworkJson[] | null;
+  networks: readonly Network[] | null;
   value: number | "all" | undefined;
   /** Offers all networks together. */
   hasAll?: boolean;
@@ -16,7 +16,7 @@ type NetworkSelectProps = {
 
 /** A select of all networks: the indexed ones first, the others in a group of their own. */
 export const NetworkSelect = ({ id, networks, value, hasAll = false, onChange }: NetworkSelectProps) => {
-  const renderOption = ({ chainId, name }: NetworkJson) => (
+  const renderOption = ({ chainId, name }: Network) => (
     <option key={chainId} value={chainId} selected={chainId === value}>
       {name}
     </option>
@@ -41,7 +41,7 @@ export const NetworkSelect = ({ id, networks, value, hasAll = false, onChange }:
 };
 
 type SearchFormProps = {
-  networks: readonly NetworkJson[] | null;
+  networks: readonly Network[] | null;
   /** The chosen network. */
   chainId: number | "all" | undefined;
   wallet: string;

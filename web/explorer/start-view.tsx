@@ -1,13 +1,14 @@
+import type { Network } from "../../client/src/index.ts";
 import { TimeAgo } from "../shared/time.tsx";
 import { usePolledJson } from "../shared/use-polled-json.ts";
-import type { NetworkJson, NewestChangesJson } from "./json.ts";
+import type { NewestChangesJson } from "./json.ts";
 import { NewestChanges } from "./newest-changes.tsx";
 import { isIndexed } from "./use-networks.ts";
 
 const REFRESH_SECONDS = 60;
 
 /** The page without a wallet. */
-export const StartView = ({ networks }: { networks: readonly NetworkJson[] }) => {
+export const StartView = ({ networks }: { networks: readonly Network[] }) => {
   const newest = usePolledJson<NewestChangesJson>("/insights/newest", REFRESH_SECONDS);
   return (
     <>
@@ -18,7 +19,7 @@ export const StartView = ({ networks }: { networks: readonly NetworkJson[] }) =>
   );
 };
 
-const STATES: Record<NetworkJson["state"], string> = {
+const STATES: Record<Network["state"], string> = {
   fresh: "up to date",
   behind: "behind its network",
   indexing: "still being indexed",
@@ -27,7 +28,7 @@ const STATES: Record<NetworkJson["state"], string> = {
 };
 
 /** The indexed networks with their state. */
-const IndexedNetworks = ({ networks }: { networks: readonly NetworkJson[] }) => (
+const IndexedNetworks = ({ networks }: { networks: readonly Network[] }) => (
   <section class="networks" aria-labelledby="networks-title">
     <h2 id="networks-title">Indexed here</h2>
     <ul>

@@ -1,20 +1,21 @@
+import type { Delegate, Address as Hex, Vault, WalletDelegation, WalletOptions } from "../../client/src/index.ts";
 import { Address } from "../shared/address.tsx";
 import { Avatar } from "../shared/avatar.tsx";
 import { countLabel } from "../shared/labels.ts";
 import { Notice } from "../shared/notice.tsx";
+import { toBlock } from "../shared/registry.ts";
 import { usePagedList } from "../shared/use-paged-list.ts";
 import { OtherWallet, Registry, Scope, TransactionTime } from "./delegation-details.tsx";
 import { FilterForm } from "./filter-form.tsx";
 import { HistoryList } from "./history-list.tsx";
-import type { ChangePageJson, DelegatePageJson, DelegationPageJson, VaultPageJson } from "./json.ts";
-import { buildUrl, type Filter, type WalletViewName } from "./location.ts";
+import { buildUrl, type Filter, toScope, type WalletViewName } from "./location.ts";
 import { PagedList } from "./paged-list.tsx";
 import { buildExplorerUrls, type NetworkChoice } from "./use-networks.ts";
 
 const PAGE_LENGTH = 50;
 
 type Direction = "in" | "out";
-type ListProps = { wallet: string; choice: NetworkChoice; filter: Filter };
+type ListProps = { wallet: Hex; choice: NetworkChoice; filter: Filter };
 type WalletViewProps = ListProps & { view: WalletViewName };
 
 const VIEWS: Record<WalletViewName, { label: string; about: string }> = {
@@ -75,40 +76,41 @@ const WalletHeader = ({ wallet, choice, filter, view }: WalletViewProps) => {
   );
 };
 
-/** Builds the path of a list. A list of all networks goes without those that have no answer, and names them. */
-const buildPath = (wallet: string, list: string, { chainId }: NetworkChoice, parameters: Record<string, string>) =>
-  `/wallets/${wallet}/${list}${buildUrl({
-    chainId,
-    partial: chainId === "all" ? "true" : "",
-    limit: PAGE_LENGTH,
-    ...parameters,
-  }).slice(1)}`;
-
-/** A block number is another time on each network. */
-const askAt = ({ chainId }: NetworkChoice, { block, time }: Filter): Record<string, string> => {
-  if (chainId !== "all") return { block };
-  return time === "" ? {} : { timestamp: String(Math.floor(Date.parse(`${time}Z`) / 1000)) };
+/** A list of all networks goes without those that have no answer, and names them. A block is of one network. */
+const buildOptions = ({ chainId }: NetworkChoice, { block, time }: Filter): WalletOptions => {
+  if (chainId !== "all") return { chainId, limit: PAGE_LENGTH, block: toBlock(block) };
+  const timestamp = time === "" ? undefined : Math.floor(Date.parse(`${time}Z`) / 1000);
+  if (Number.isNaN(timestamp)) throw new RangeError("time has to be a date and a time, such as 2026-01-31T12:00.");
+  return { partial: true, limit: PAGE_LENGTH, timestamp };
 };
 
-/** Asks for all delegations, or for the wallets that may act with a contract or a right. */
-const buildDelegationsPath = ({ wallet, choice, filter }: ListProps, direction: Direction): string => {
-  const { contract, tokenId, rights } = filter;
-  if (contract === "" && rights === "") {
-    const side = direction === "in" ? "incoming" : "outgoing";
-    return buildPath(wallet, "delegations", choice, { direction: side, ...askAt(choice, filter) });
-  }
-  const list = direction === "in" ? "vaults" : "delegates";
-  return buildPath(wallet, list, choice, { contract, tokenId, rights, ...askAt(choice, filter) });
+/** Names a list: by all that it depends on. */
+const nameList = ({ wallet, choice, filter }: ListProps, name: string) =>
+  JSON.stringify([name, wallet, choice.chainId, filter]);
+
+/** Lists all delegations, or those that let a wallet act with a contract or a right. */
+const useDelegations = (props: ListProps, direction: Direction) => {
+  const { wallet, choice, filter } = props;
+  const isLimited = filter.contract !== "" || filter.rights !== "";
+  const list = usePagedList<Vault | Delegate | WalletDelegation>(nameList(props, direction), (registry, from) => {
+    const options = { ...buildOptions(choice, filter), ...from };
+    if (!isLimited) {
+      return registry.delegations(wallet, { ...options, direction: direction === "in" ? "incoming" : "outgoing" });
+    }
+    const scope = { ...options, ...toScope(filter) };
+    return direction === "in" ? registry.vaults(wallet, scope) : registry.delegates(wallet, scope);
+  });
+  return {
+    list,
+    delegations: list.pages.flatMap(({ rows }) =>
+      rows.flatMap((row) => ("delegations" in row ? row.delegations : row)),
+    ),
+  };
 };
 
 const Delegations = ({ direction, ...props }: ListProps & { direction: Direction }) => {
   const { choice } = props;
-  const list = usePagedList<DelegationPageJson & VaultPageJson & DelegatePageJson>(
-    buildDelegationsPath(props, direction),
-  );
-  const delegations = list.pages.flatMap(
-    (page) => page.delegations ?? (page.vaults ?? page.delegates).flatMap((granted) => granted.delegations),
-  );
+  const { list, delegations } = useDelegations(props, direction);
   return (
     <PagedList
       {...list}
@@ -120,7 +122,7 @@ const Delegations = ({ direction, ...props }: ListProps & { direction: Direction
     >
       <ul class="rows">
         {delegations.map((delegation) => (
-          <li key={JSON.stringify(delegation)} class="row">
+          <li key={Object.values(delegation).join()} class="row">
             <OtherWallet
               address={direction === "in" ? delegation.vault : delegation.delegate}
               chainId={choice.chainId}
@@ -158,10 +160,13 @@ const NoDelegations = ({ wallet, choice, filter, direction }: ListProps & { dire
   );
 };
 
-const History = ({ wallet, choice, filter }: ListProps) => {
-  const list = usePagedList<ChangePageJson>(buildPath(wallet, "history", choice, askAt(choice, filter)));
+const History = (props: ListProps) => {
+  const { wallet, choice, filter } = props;
+  const list = usePagedList(nameList(props, "history"), (registry, from) =>
+    registry.history(wallet, { ...buildOptions(choice, filter), ...from }),
+  );
   const isNow = (choice.chainId === "all" ? filter.time : filter.block) === "";
-  const changes = list.pages.flatMap((page) => page.changes);
+  const changes = list.pages.flatMap(({ rows }) => rows);
   return (
     <PagedList
       {...list}

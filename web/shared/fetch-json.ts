@@ -23,7 +23,6 @@ type FetchOptions = {
   method?: "GET" | "POST" | "DELETE";
   /** Sent as JSON. */
   body?: unknown;
-  apiKey?: string | undefined;
   signal?: AbortSignal | null;
 };
 
@@ -33,31 +32,28 @@ type FetchOptions = {
  */
 export const fetchJson = async <Value>(
   path: string,
-  { method = "GET", body, apiKey, signal = null }: FetchOptions = {},
+  { method = "GET", body, signal = null }: FetchOptions = {},
 ): Promise<FetchResult<Value>> => {
   const options = {
     method,
     cache: "no-store" as const,
     signal,
-    headers: {
-      ...(body !== undefined && { "Content-Type": "application/json" }),
-      ...(apiKey && { "X-API-KEY": apiKey }),
-    },
-    ...(body !== undefined && { body: JSON.stringify(body) }),
+    ...(body !== undefined && { headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) }),
   };
   try {
     const response = await fetch(path, options);
     const { ok, status, headers } = response;
     if (ok) return { kind: "ok", value: (status === 204 ? undefined : await response.json()) as Value, headers };
-    return readProblem(status, headers, (await response.json().catch(() => ({}))) as ProblemDocument);
+    const seconds = Number(headers.get("Retry-After") ?? 1);
+    return readProblem(status, seconds, (await response.json().catch(() => ({}))) as ProblemDocument);
   } catch {
     return { kind: "unreachable" };
   }
 };
 
-const readProblem = (status: number, headers: Headers, problem: ProblemDocument): FetchFailure => {
+/** @param seconds - after which the service may be asked again */
+export const readProblem = (status: number, seconds: number, problem: ProblemDocument): FetchFailure => {
   const { type = "", title = "", detail = "", errors = [] } = problem;
-  const seconds = Number(headers.get("Retry-After") ?? 1);
   if (status === 429) return { kind: "rate-limited", seconds, detail };
   // From a proxy in front of the service, whose body is not a problem document.
   if (status === 502 || status === 504) return { kind: "unreachable" };

@@ -1,8 +1,8 @@
 const MAX_UINT256 = 2n ** 256n - 1n;
 
 /** The exact amount with commas. The largest uint256 means "unlimited". */
-export const amountLabel = (digits: string): string =>
-  BigInt(digits) === MAX_UINT256 ? "Unlimited" : BigInt(digits).toLocaleString("en");
+export const amountLabel = (amount: bigint): string =>
+  amount === MAX_UINT256 ? "Unlimited" : amount.toLocaleString("en");
 
 export const countLabel = (count: number, singular: string, plural: string): string =>
   `${count.toLocaleString("en")} ${count === 1 ? singular : plural}`;
