@@ -27,14 +27,11 @@ export const measureClient = ({ serverUrl, checks, rounds, log }: Options): Prom
     const [batched, single] = [createClient(options), createClient({ ...options, batch: false })];
     await untilIndexed(chain, apiUrl);
     const sdk = new DelegateV2({ userTransport: http(chain.url), chain: mainnet });
-    const subjects = [
-      { name: "client", ask: ((pair) => batched.v2.checkAll(pair)) satisfies Ask, inFlight: checks },
-      { name: "single requests", ask: ((pair) => single.v2.checkAll(pair)) satisfies Ask, inFlight: IN_FLIGHT },
-      {
-        name: "SDK's calls",
-        ask: (({ delegate, vault }) => sdk.checkDelegateForAll(delegate, vault)) satisfies Ask,
-        inFlight: IN_FLIGHT,
-      },
+    const askSdk: Ask = ({ delegate, vault }) => sdk.checkDelegateForAll(delegate, vault);
+    const subjects: { name: string; ask: Ask; inFlight: number }[] = [
+      { name: "client", ask: batched.v2.checkAll, inFlight: checks },
+      { name: "single requests", ask: single.v2.checkAll, inFlight: IN_FLIGHT },
+      { name: "SDK's calls", ask: askSdk, inFlight: IN_FLIGHT },
     ];
     const perSecond = subjects.map((): number[] => []);
     let expected = "";

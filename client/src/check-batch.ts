@@ -100,14 +100,15 @@ export class CheckBatch {
     });
     const { answers, blocks } = (json ?? {}) as Partial<AnswersJson>;
     if (!Array.isArray(answers) || answers.length !== sent.length || !blocks) throw notAnAnswer(json);
-    const problems: RegistryError[] = [];
-    const again = sent.filter((check, place) => {
+    const again: Waiting[] = [];
+    let reason: RegistryError | undefined;
+    for (const [place, check] of sent.entries()) {
       const problem = this.#settle(check, at, answers[place] ?? {}, blocks);
-      if (problem) problems.push(problem);
-      return problem;
-    });
-    const [error] = problems;
-    if (error) void this.#askAgain(again, at, error, signal);
+      if (!problem) continue;
+      again.push(check);
+      reason ??= problem;
+    }
+    if (reason) void this.#askAgain(again, at, reason, signal);
     return sent.length;
   }
 

@@ -63,7 +63,7 @@ export type WalletPage<Row> = Page<Row> & {
   next: string | null;
 };
 
-/** A list: its rows one by one, or page by page. Nothing is asked before the first row is. */
+/** A list, row by row or page by page. It sends no request before the first row is read. */
 export type List<Row, OfPage extends Page<Row> = Page<Row>> = AsyncIterable<Row> & {
   pages: () => AsyncIterable<OfPage>;
   /** All rows. */

@@ -41,7 +41,7 @@ export class RateLimit {
 
   async #admit(wanted: number, signal?: AbortSignal): Promise<Turn> {
     const granted = Math.min(wanted, await this.#waitForRoom(signal));
-    // Nobody waits for this turn any more.
+    // The caller sends nothing after an abort: do not count it.
     signal?.throwIfAborted();
     const spent = { cost: granted, until: Number.POSITIVE_INFINITY };
     this.#spent.push(spent);

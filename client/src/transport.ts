@@ -1,6 +1,6 @@
 import { sleep, withTimeout } from "./abortable.ts";
 import { type Limit, RateLimit, type Turn } from "./rate-limit.ts";
-import { fromProblem, type Problem, RegistryError } from "./registry-error.ts";
+import { fromProblem, notAnAnswer, type Problem, RegistryError } from "./registry-error.ts";
 
 export type TransportOptions = {
   /** The address of the service. */
@@ -123,16 +123,14 @@ const readResponse = async (response: Response): Promise<JsonResponse> => {
   const { status, headers } = response;
   const text = await response.text();
   const json = parseJson(text);
-  if (status === 200 && json !== undefined) return { json, headers };
+  if (status === 200) {
+    if (json === undefined) throw notAnAnswer(text);
+    return { json, headers };
+  }
   const retryAfterMs = Number(headers.get("Retry-After") ?? 0) * 1000 || 0;
   if (isProblem(json)) throw fromProblem(json, { retryAfterMs });
   // A proxy's page, or the page of another server.
-  const isRetryable = status === 200 ? false : undefined;
-  throw new RegistryError(`HTTP ${status}, and not an answer of the service.`, {
-    status,
-    retryAfterMs,
-    ...(isRetryable !== undefined && { isRetryable }),
-  });
+  throw new RegistryError(`HTTP ${status}, and not an answer of the service.`, { status, retryAfterMs });
 };
 
 const parseJson = (text: string): unknown => {

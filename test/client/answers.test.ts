@@ -45,7 +45,7 @@ afterAll(async () => {
 
 const blocksBack = [0n, 12n];
 
-/** Every so many of all questions. The differential test asks the service all of them. */
+/** Takes every nth value. The differential test asks the service all questions. */
 const takeEach = <Value>(nth: number, all: readonly Value[]): Value[] => all.filter((_, place) => place % nth === 0);
 
 const withScope = ({ contract, tokenId }: { contract: Address | null; tokenId: bigint | null }) => ({

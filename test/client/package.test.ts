@@ -2,29 +2,17 @@ import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import {
-  clientExamples,
-  type InstalledClient,
-  installClient,
-  launchSampleService,
-  nameOf,
-} from "../support/client-package.ts";
+import { clientExamples, type LaunchedClient, launchClient, nameOf } from "../support/client-package.ts";
 import { expectOutput, readBlocks } from "../support/examples.ts";
 import { ROOT } from "../support/root.ts";
 
 // The client as it is installed. test/slow/browser/client.test.ts checks its declarations, and runs it in a browser.
 
-let service: Awaited<ReturnType<typeof launchSampleService>>;
-let client: InstalledClient;
+let client: LaunchedClient;
 beforeAll(async () => {
-  client = await installClient();
-  service = await launchSampleService();
-  client.writeExamples(service);
+  client = await launchClient();
 });
-afterAll(async () => {
-  client?.remove();
-  await service?.stop();
-});
+afterAll(() => client?.stop());
 
 const MODULES = readdirSync(join(ROOT, "client/src")).map((file) => file.replace(/\.ts$/, ""));
 

@@ -4,7 +4,7 @@ import { createClient, RegistryError } from "../../client/src/index.ts";
 import { findFreePort } from "../../process/ports.ts";
 import { startHttp } from "../support/http-server.ts";
 
-// A service that misbehaves: whatever is not an answer throws, and what may pass is asked again.
+// Services that fail: the client throws for every response that is not an answer, and retries temporary failures.
 
 const WALLETS = {
   delegate: "0x70997970C51812dc3A010C7d01b50e0d17dc79C8",
@@ -151,7 +151,7 @@ describe("what is not an answer throws", () => {
   });
 });
 
-describe("what may pass is asked again", () => {
+describe("temporary failures are retried", () => {
   test("after Retry-After, and as often as asked for", async () => {
     const refusal = { status: 503, json: OVERLOADED, headers: { "Retry-After": "1" } };
     const { url, asked } = await startService(refusal, { json: true });
@@ -171,7 +171,7 @@ describe("what may pass is asked again", () => {
     expect(asked).toHaveLength(1);
   });
 
-  test("a bad question is not", async () => {
+  test("a bad question is not retried", async () => {
     const { url, asked } = await startService({ status: 400, json: { ...OVERLOADED, status: 400 } });
     await failure(createClient({ url }).v2.checkAll(WALLETS));
     expect(asked).toHaveLength(1);

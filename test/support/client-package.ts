@@ -24,7 +24,7 @@ export const clientExamples: readonly Block[] = readBlocks("client/README.md").f
 export const nameOf = ({ line }: Block): string => `line-${line}`;
 
 /** Creates an empty project, and installs the packed client in it without network. */
-export const installClient = async () => {
+const installClient = async () => {
   const folder = mkdtempSync(join(tmpdir(), "delegation-registry-client-"));
   const packs = join(folder, "packs");
   mkdirSync(packs);
@@ -87,13 +87,11 @@ export const installClient = async () => {
   };
 };
 
-export type InstalledClient = Awaited<ReturnType<typeof installClient>>;
-
 /**
  * Launches the API over the samples, and a chain with them. The caller stops both. Samples are the same in each block of
  * every such chain, so this chain has the states that were indexed from another one.
  */
-export const launchSampleService = async () => {
+const launchSampleService = async () => {
   const chain = await launchChain(1, findHistoryStart());
   await sendSampleHistory(chain, await compileContracts());
   const api = await launchSampleApi();
@@ -106,3 +104,19 @@ export const launchSampleService = async () => {
     },
   };
 };
+
+/** Installs the client, and writes its examples for a service that it launches. The caller stops it. */
+export const launchClient = async () => {
+  const client = await installClient();
+  const service = await launchSampleService();
+  client.writeExamples(service);
+  return {
+    ...client,
+    stop: async () => {
+      client.remove();
+      await service.stop();
+    },
+  };
+};
+
+export type LaunchedClient = Awaited<ReturnType<typeof launchClient>>;

@@ -20,7 +20,7 @@ export const createRegistry = (options: Omit<ClientOptions, "url"> = {}) =>
  */
 export const createAsker = () => createRegistry({ retries: 0 });
 
-/** Reads the text of a field, or of a URL that somebody has edited. */
+/** Reads a whole number from a field or from the URL. */
 export const toInteger = (name: string, text: string): bigint => {
   if (!/^(\d+|0x[0-9a-f]+)$/i.test(text)) throw new RangeError(`${name} has to be a whole number.`);
   return BigInt(text);

@@ -1,29 +1,17 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { launchBrowser } from "../../support/browser.ts";
-import {
-  clientExamples,
-  type InstalledClient,
-  installClient,
-  launchSampleService,
-  nameOf,
-} from "../../support/client-package.ts";
+import { clientExamples, type LaunchedClient, launchClient, nameOf } from "../../support/client-package.ts";
 import { expectOutput } from "../../support/examples.ts";
 import { startHttp } from "../../support/http-server.ts";
 import { describeWithPrograms } from "../../support/programs.ts";
 
 // The examples of client/README.md as parts of a page of another origin.
 
-let service: Awaited<ReturnType<typeof launchSampleService>>;
-let client: InstalledClient;
+let client: LaunchedClient;
 beforeAll(async () => {
-  client = await installClient();
-  service = await launchSampleService();
-  client.writeExamples(service);
+  client = await launchClient();
 });
-afterAll(async () => {
-  client?.remove();
-  await service?.stop();
-});
+afterAll(() => client?.stop());
 
 const listFiles = (examples: typeof clientExamples) => examples.map((example) => `${nameOf(example)}.mts`);
 
