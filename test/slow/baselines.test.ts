@@ -23,7 +23,7 @@ const CHECKS = {
 } as const;
 
 test("the benchmark's baselines give the service's answers and leave the index unchanged", async () => {
-  const random = seededRandom("baselines.test.ts");
+  const random = seededRandom(import.meta.filename);
   const dataSets = await createDataSets(inject("postgresUrl"), [DELEGATIONS], () => {});
   const databaseUrl = dataSets.get(DELEGATIONS) ?? "";
   const database = await connectClient(databaseUrl);

@@ -9,7 +9,7 @@ test(
   },
   () =>
     expectCrashRecovery({
-      random: seededRandom("slow/crash-recovery.test.ts"),
+      random: seededRandom(import.meta.filename),
       history: 180,
       duringBackfill: ["checkpoints", "changes"],
       live: [0, 4],

@@ -6,7 +6,7 @@ test("every answer agrees with the registries, and every row with a fresh index,
   timeout: 600_000,
 }, async () => {
   const compared = await runDifferential({
-    random: seededRandom("slow/differential.test.ts"),
+    random: seededRandom(import.meta.filename),
     history: 10,
     rounds: 40,
     reorgs: 26,

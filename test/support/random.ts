@@ -1,3 +1,6 @@
+import { relative } from "node:path";
+import { ROOT } from "./root.ts";
+
 /** Pseudo-random numbers, the same for the same seed. */
 export class Random {
   #state: number;
@@ -32,7 +35,7 @@ export class Random {
 /** Creates numbers from a new seed each time, or from SEED to repeat an earlier run. */
 export const seededRandom = (testFile: string): Random => {
   const seed = Number(process.env.SEED || Date.now() % 2 ** 32);
-  console.log(`Seed ${seed}. To run it again: SEED=${seed} npx vitest run test/${testFile}`);
+  console.log(`Seed ${seed}. To run it again: SEED=${seed} npx vitest run ${relative(ROOT, testFile)}`);
   return new Random(seed);
 };
 

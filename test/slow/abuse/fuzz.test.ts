@@ -311,7 +311,7 @@ const askRaw = async (random: Random, requests: readonly FuzzRequest[], secrets:
 test(`${REQUESTS} random requests with sessions, keys and odd proxies get a documented answer, in flat memory`, {
   timeout: 900_000,
 }, async () => {
-  const random = seededRandom("slow/abuse/fuzz.test.ts");
+  const random = seededRandom(import.meta.filename);
   const surface = await prepareSurface();
   const nextRequest = createRequests(random, surface);
   const secrets = [...surface.validKeys, ...surface.revokedKeys].map(extractSecret);

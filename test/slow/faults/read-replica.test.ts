@@ -42,7 +42,7 @@ const createDatabase = async (name: string) => {
 test("answers from a replica agree with the registries at their block, during reorgs and while replay is paused", {
   timeout: 600_000,
 }, async () => {
-  const random = seededRandom("slow/faults/read-replica.test.ts");
+  const random = seededRandom(import.meta.filename);
   const { primaryUrl, replicaUrl } = await createDatabase("differential");
   const primary = await connectClient(primaryUrl);
   // A replica may end a connection that conflicts with recovery; the pool opens another one.
