@@ -195,7 +195,7 @@ describe("the 10-second window slides", () => {
   });
 
   test("random requests get at most 25 answers in any 10 s, no 429 below 25, and an exact Retry-After", async () => {
-    const random = seededRandom("api/429.test.ts");
+    const random = seededRandom(import.meta.filename);
     let refusals = 0;
     for (let client = 0; client < 5; client++) {
       const ask = createClient();

@@ -15,7 +15,7 @@ const BLOCKS_UNTIL_FINAL = 65;
 test.each<LostAt>(["commit", "reply"])(
   "an index agrees with the registries after a lost %s during backfill and live",
   async (lostAt) => {
-    const random = seededRandom(`index/lost-commit.test.ts ${lostAt}`);
+    const random = seededRandom(import.meta.filename);
     const subject = await ComparedChain.create(1, random);
     subject.questions = subject.questions.filter(() => random.chance(0.3));
     await subject.mineRandomBlocks(6);
