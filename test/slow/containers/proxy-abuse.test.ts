@@ -2,7 +2,6 @@ import { execFileSync } from "node:child_process";
 import { connect, type Socket } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { median } from "../../../bench/rounds.ts";
 import { isUp } from "../../../process/is-up.ts";
 import { CHECK, createSampleDatabase, FRESH_FOR_A_DAY, VAULT } from "../../support/api.ts";
 import { createHost, type Host, readCompose, sendRequest } from "../../support/compose.ts";
@@ -86,13 +85,11 @@ describeWithPrograms(["docker-compose", "python3", "nginx", "redis-server"], "th
     const heads = await holdMany(HEAD, HEADS, ["127.0.10.4", "127.0.10.5", "127.0.10.6", "127.0.10.7"]);
     const bodies = await holdMany(STALLED_BODY, BODIES, ["127.0.10.1", "127.0.10.2", "127.0.10.3"]);
     const startedAt = performance.now();
-    const waits: number[] = [];
     for (let index = 0; index < 10; index++) {
       const askedAt = performance.now();
       expect(await sendRequest(host.url, CHECK, { from: "127.0.10.9" })).toMatchObject({ status: 200, body: "true" });
-      waits.push(performance.now() - askedAt);
+      expect(performance.now() - askedAt).toBeLessThan(1_000);
     }
-    expect(median(waits)).toBeLessThan(1_000);
     // Opening them took a while: some may have ended, most must not.
     const isWaiting = ({ socket, received }: Held) => !socket.destroyed && received() === "";
     expect(heads.filter(isWaiting).length).toBeGreaterThan(HEADS / 2);
