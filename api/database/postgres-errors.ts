@@ -13,7 +13,7 @@ const ADMIN_SHUTDOWN = "57P01";
 const STATEMENT_TIMEOUT = "57014";
 const UNDEFINED_TABLE = "42P01";
 const UNDEFINED_SCHEMA = "3F000";
-const UNDEFINED_COLUMN = "42703";
+export const UNDEFINED_COLUMN = "42703";
 /** Columns that an older index lacks. */
 const NEW_COLUMNS = /\b(was_active|made_block|made_log_index|finalized_timestamp)\b/;
 export const INSUFFICIENT_PRIVILEGE = "42501";

@@ -163,8 +163,10 @@ export const usageWriter = service.table("usage_writer", {
 
 export const signIn = service.table("sign_in", {
   nonce: text().primaryKey(),
+  /** Null in rows of API processes older than migration 5. */
+  message: text(),
   browser: text().notNull(),
-  wallet: text().notNull(),
+  wallet: hex().notNull(),
   chainId: chainId(),
   expiresAt: time().notNull(),
 });

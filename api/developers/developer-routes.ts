@@ -16,7 +16,7 @@ import { formatOwner, parseOwner } from "./account.ts";
 import { createCookie, readCookie, removeCookie } from "./cookies.ts";
 import { insertOwnedKey, listOwnedKeys, type OwnedKey, revokeOwnedKey } from "./owned-keys.ts";
 import { deleteSession, findSession, insertSession, type StoredSession } from "./sessions.ts";
-import { formatSignInMessage, parseSignInMessage, SIGN_IN_MS, type Site } from "./sign-in-message.ts";
+import { formatSignInMessage, SIGN_IN_MS, type Site } from "./sign-in-message.ts";
 import { signInRefused } from "./sign-in-refused.ts";
 import { insertSignIn, takeSignIn } from "./sign-ins.ts";
 import { findSite, requireSameOrigin, requireSite } from "./site.ts";
@@ -46,8 +46,13 @@ const Challenge = z.object({
 });
 
 const SignedMessage = z.object({
-  message: z.string({ error: "must be the message that was signed" }),
-  signature: z.templateLiteral(["0x", z.string().regex(/^[0-9a-fA-F]*$/)], { error: "must be hex" }),
+  message: z.string({ error: "must be the message that was signed" }).max(2_000, {
+    error: "must be the message that was signed, which is shorter",
+  }),
+  /** With the message, as much as fits into a body. */
+  signature: z.templateLiteral(["0x", z.string().regex(/^[0-9a-fA-F]{0,30000}$/)], {
+    error: "must be 0x and at most 30,000 hex digits",
+  }),
 });
 
 const NewKey = z.object({ name: keyName });
@@ -74,8 +79,8 @@ const addChallengeRoute = (app: ApiApp, portal: Portal): void => {
     const nonce = randomBytes(16).toString("hex");
     const seconds = SIGN_IN_MS / 1000;
     const browser = createCookie(c, "sign-in", site, seconds);
-    await insertSignIn(database, { nonce, browser, wallet: address.toLowerCase(), chainId, seconds });
     const message = formatSignInMessage(site, { address, chainId, nonce }, new Date());
+    await insertSignIn(database, { nonce, message, browser, wallet: address, chainId, seconds });
     return respondJson(c, { message });
   });
 };
@@ -156,18 +161,15 @@ const requireOwner = async (c: ApiContext, portal: Portal): Promise<string> => {
 /** Verifies a signed message. Returns the owner that it signs in. */
 const verifyOwner = async (c: ApiContext, { database, verify }: Portal, site: Site): Promise<string> => {
   const { message, signature } = await readJson(c, SignedMessage);
-  const parsed = parseSignInMessage(message, site, new Date());
-  if ("refusal" in parsed) throw signInRefused(parsed.refusal);
-  const { address, chainId, nonce } = parsed.request;
   const browser = readCookie(c, "sign-in", site);
   // Taken before the signature is verified: each message has one attempt.
-  const pending = browser && (await takeSignIn(database, { nonce, browser }));
+  const pending = browser && (await takeSignIn(database, { message, browser }));
   if (!pending) {
-    throw signInRefused("This sign-in has expired, was used already, or began in another browser. Start again.");
+    throw signInRefused(
+      "This is not the message of this browser's sign-in, or the sign-in has expired or was used already. Start again, and sign the message unchanged.",
+    );
   }
-  if (pending.wallet !== address.toLowerCase() || pending.chainId !== chainId) {
-    throw signInRefused("The message is not for the wallet and network of this sign-in. Start again.");
-  }
+  const { wallet: address, chainId } = pending;
   return formatOwner(await verify({ message, signature, address, chainId }, c.get("caller").client));
 };
 

@@ -1,11 +1,20 @@
+import { hash } from "node:crypto";
 import { and, eq, inArray, lte, sql } from "drizzle-orm";
+import type { Address } from "viem";
 import type { Database } from "../database/database.ts";
 import { requireTables } from "../database/service-tables.ts";
 import { memoizeByDatabase } from "../database/statement.ts";
 import { signIn } from "../database/tables.ts";
 
-/** A sign-in that waits for its signature. */
-export type PendingSignIn = { nonce: string; browser: string; wallet: string; chainId: number; seconds: number };
+/** A sign-in that waits for the signature of its message. */
+type PendingSignIn = {
+  nonce: string;
+  message: string;
+  browser: string;
+  wallet: Address;
+  chainId: number;
+  seconds: number;
+};
 
 /** Expired sign-ins to delete with each new one, so that they never pile up. */
 const DELETED_PER_INSERT = 20;
@@ -27,8 +36,9 @@ const prepared = memoizeByDatabase(({ db }) => {
       .insert(signIn)
       .values({
         nonce: value("nonce"),
+        message: value("message"),
         browser: value("browser"),
-        wallet: value("wallet"),
+        wallet: sql`lower(${value("wallet")})`,
         chainId: sql`${value("chainId")}`,
         expiresAt: sql`now() + make_interval(secs => ${value("seconds")})`,
       })
@@ -36,7 +46,7 @@ const prepared = memoizeByDatabase(({ db }) => {
       .prepare("insert-sign-in"),
     take: db
       .delete(signIn)
-      .where(and(eq(signIn.nonce, value("nonce")), eq(signIn.browser, value("browser"))))
+      .where(and(eq(signIn.message, value("message")), eq(signIn.browser, value("browser"))))
       .returning({
         wallet: signIn.wallet,
         chainId: signIn.chainId,
@@ -47,15 +57,20 @@ const prepared = memoizeByDatabase(({ db }) => {
 });
 
 /** Stores a sign-in, and deletes some expired ones. */
-export const insertSignIn = async (database: Database, pending: PendingSignIn): Promise<void> => {
-  await requireTables(database.run(() => prepared(database).insert.execute(pending)));
+export const insertSignIn = async (database: Database, { message, ...pending }: PendingSignIn): Promise<void> => {
+  const values = { ...pending, message: hash("sha256", message) };
+  await requireTables(database.run(() => prepared(database).insert.execute(values)));
 };
 
-/** Deletes and returns a sign-in: only one of several concurrent calls gets it. Null if it is used or expired. */
+/**
+ * Deletes and returns the sign-in of a browser with exactly this message: only one of several concurrent calls gets it.
+ * Null if there is none, or it is used or expired. The text may be anything: it is hashed, never parsed.
+ */
 export const takeSignIn = async (
   database: Database,
-  pending: Pick<PendingSignIn, "nonce" | "browser">,
+  { message, browser }: Pick<PendingSignIn, "message" | "browser">,
 ): Promise<Pick<PendingSignIn, "wallet" | "chainId"> | null> => {
-  const [taken] = await requireTables(database.run(() => prepared(database).take.execute(pending)));
+  const values = { message: hash("sha256", message), browser };
+  const [taken] = await requireTables(database.run(() => prepared(database).take.execute(values)));
   return taken?.isInTime ? { wallet: taken.wallet, chainId: taken.chainId } : null;
 };

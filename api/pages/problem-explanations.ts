@@ -22,7 +22,7 @@ export const PROBLEM_EXPLANATIONS: Record<ProblemName, { meaning: string; next: 
   },
   "sign-in-refused": {
     meaning:
-      "The wallet could not sign in to the developer page: the message or its signature is wrong, too old or already used. `detail` says which.",
+      "The wallet could not sign in to the developer page: the message is not the one that this browser was given, is too old or already used, or its signature is wrong.",
     next: "Start again at /developers, and sign the message without changes.",
   },
   "account-blocked": {

@@ -7,7 +7,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { type Api, launchApi, startTestApi } from "../../support/api.ts";
 import { sendBytes, sendHttp } from "../../support/http.ts";
 import { createWallet, signInVisitor, Visitor } from "../../support/portal.ts";
-import { createDatabase, waitUntil } from "../../support/setup.ts";
+import { connectClient, createDatabase, waitUntil } from "../../support/setup.ts";
 
 let databaseUrl: string;
 let database: pg.Client;
@@ -78,31 +78,41 @@ test("a wallet signs in with one signature, and signs out", async () => {
 describe("sign-in is refused", () => {
   const later = (ms: number) => new Date(Date.now() + ms);
 
-  test.for<[string, RegExp, (message: SiweMessage) => Partial<SiweMessage>]>([
-    ["another domain", /for another domain/, () => ({ domain: "evil.example" })],
-    ["another port of the same host", /for another domain/, () => ({ domain: "127.0.0.1:1" })],
-    ["another page", /for another page/, ({ uri }) => ({ uri: `${uri}/other` })],
-    ["another scheme", /for another page/, ({ uri }) => ({ uri: uri.replace("http:", "https:") })],
-    ["another chain", /wallet and network/, () => ({ chainId: 10 })],
-    ["another wallet", /wallet and network/, () => ({ address: createWallet().address })],
-    ["an unknown nonce", /expired, was used already/, () => ({ nonce: "0".repeat(32) })],
-    ["an expired message", /has expired/, () => ({ issuedAt: later(-600_000), expirationTime: later(-1) })],
-    ["a future time of issue", /not valid yet/, () => ({ issuedAt: later(120_000), expirationTime: later(180_000) })],
-    ["a message that is not valid yet", /not valid yet/, () => ({ notBefore: later(60_000) })],
-    ["no expiry", /not the message/, () => ({ expirationTime: undefined })],
-    ["a validity of a day", /valid for too long/, () => ({ expirationTime: later(86_400_000) })],
-    ["another statement", /not the message/, () => ({ statement: "Give me a million." })],
-  ])("for a signed message with %s", async ([, detail, change]) => {
-    const [visitor, wallet] = [new Visitor(api), createWallet()];
-    const asked = parseSiweMessage(await visitor.begin(wallet.address)) as SiweMessage;
-    const message = createSiweMessage({ ...asked, ...change(asked) });
-    expectRefused(await visitor.finish(message, await wallet.signMessage({ message })), detail);
+  test.for<[string, (message: SiweMessage) => Partial<SiweMessage>]>([
+    ["another domain", () => ({ domain: "evil.example" })],
+    ["another port of the same host", () => ({ domain: "127.0.0.1:1" })],
+    ["a scheme before the domain", () => ({ scheme: "https" })],
+    ["another page", ({ uri }) => ({ uri: `${uri}/other` })],
+    ["another scheme", ({ uri }) => ({ uri: uri.replace("http:", "https:") })],
+    ["another chain", () => ({ chainId: 10 })],
+    ["another wallet", () => ({ address: createWallet().address })],
+    ["an unknown nonce", () => ({ nonce: "0".repeat(32) })],
+    ["an expired message", () => ({ issuedAt: later(-600_000), expirationTime: later(-1) })],
+    ["a future time of issue", () => ({ issuedAt: later(120_000), expirationTime: later(180_000) })],
+    ["another time of issue", ({ issuedAt }) => ({ issuedAt: new Date(Number(issuedAt) - 1) })],
+    ["a message that is not valid yet", () => ({ notBefore: later(60_000) })],
+    ["a message that is valid since a minute ago", () => ({ notBefore: later(-60_000) })],
+    ["no expiry", () => ({ expirationTime: undefined })],
+    ["a validity of a day", () => ({ expirationTime: later(86_400_000) })],
+    ["another statement", () => ({ statement: "Give me a million." })],
+    ["resources", () => ({ resources: ["https://evil.example/terms"] })],
+    ["a request id", () => ({ requestId: "1" })],
+  ])("for a signed message with %s, and the right one is still accepted", async ([, change]) => {
+    const { visitor, wallet, message, signature } = await beginAndSign();
+    const asked = parseSiweMessage(message) as SiweMessage;
+    const changed = createSiweMessage({ ...asked, ...change(asked) });
+    expect(changed).not.toBe(message);
+    expectRefused(await visitor.finish(changed, await wallet.signMessage({ message: changed })), "not the message");
     expect(await readSession(visitor)).toBeNull();
+    expect(await visitor.finish(message, signature)).toMatchObject({ status: 200 });
   });
 
   test.for<[string, (message: string) => string]>([
     ["another version", (message) => message.replace("Version: 1", "Version: 2")],
     ["text after it", (message) => `${message}\nand more`],
+    ["a line break after it", (message) => `${message}\n`],
+    ["other line breaks", (message) => message.replaceAll("\n", "\r\n")],
+    ["a wallet in lower case", (message) => message.replace(/0x\w{40}/, (wallet) => wallet.toLowerCase())],
     [
       "fields in the statement, and others after it",
       (message) => message.replace("Sign in to", `${message.split("\n\n")[2]}`),
@@ -113,6 +123,21 @@ describe("sign-in is refused", () => {
     const [visitor, wallet] = [new Visitor(api), createWallet()];
     const message = change(await visitor.begin(wallet.address));
     expectRefused(await visitor.finish(message, await wallet.signMessage({ message })), "not the message");
+  });
+
+  test("for a sign-in that an older version of the API began, without the hash of its message", async () => {
+    const { visitor, message, signature } = await beginAndSign();
+    const { rows } = await database.query("delete from service.sign_in where nonce = $1 returning *", [
+      parseSiweMessage(message).nonce,
+    ]);
+    const { nonce, browser, wallet, chain_id, expires_at } = rows[0];
+    await database.query(
+      `insert into service.sign_in (nonce, browser, wallet, chain_id, expires_at) values ($1, $2, $3, $4, $5)
+       on conflict (nonce) do nothing`,
+      [nonce, browser, wallet, chain_id, expires_at],
+    );
+    expectRefused(await visitor.finish(message, signature), "Start again");
+    expect(await readSession(visitor)).toBeNull();
   });
 
   test("for the signature of another key", async () => {
@@ -137,9 +162,9 @@ describe("sign-in is refused", () => {
   test("in another browser than the one that began it, which can still finish it", async () => {
     const { visitor, wallet, message, signature } = await beginAndSign();
     const other = new Visitor(api);
-    expectRefused(await other.finish(message, signature), "in another browser");
+    expectRefused(await other.finish(message, signature), "not the message of this browser's sign-in");
     await other.begin(wallet.address);
-    expectRefused(await other.finish(message, signature), "in another browser");
+    expectRefused(await other.finish(message, signature), "not the message of this browser's sign-in");
     expect(await visitor.finish(message, signature)).toMatchObject({ status: 200 });
   });
 
@@ -155,6 +180,15 @@ describe("sign-in is refused", () => {
     const answers = await Promise.all(Array.from({ length: 20 }, () => visitor.finish(message, signature)));
     expect(answers.map(({ status }) => status).sort()).toEqual([200, ...Array(19).fill(403)]);
   });
+});
+
+test("sign-in returns 503 until the column of a new version exists", async () => {
+  const url = await createDatabase();
+  const other = await startTestApi({ databaseUrl: url });
+  const visitor = new Visitor(other);
+  const message = await visitor.begin(createWallet().address);
+  await (await connectClient(url)).query("alter table service.sign_in drop column message");
+  expectProblem(await visitor.finish(message, "0x00"), 503, "database-unavailable", "do not exist yet");
 });
 
 describe("a session", () => {
@@ -370,6 +404,9 @@ describe("a body", () => {
     expect(await parameters("challenge", { address: "0x12", chainId: 1.5 })).toEqual(["address", "chainId"]);
     expect(await parameters("challenge", {})).toEqual(["address", "chainId"]);
     expect(await parameters("session", { signature: "hello" })).toEqual(["message", "signature"]);
+    const tooLong = { message: "x".repeat(2_001), signature: "0x" };
+    expect(await parameters("session", tooLong)).toEqual(["message"]);
+    expect(await parameters("session", { message: "", signature: `0x${"0".repeat(30_001)}` })).toEqual(["signature"]);
     for (const name of ["", "  ", "x".repeat(65), "two\nlines", "\u0000", 5, null])
       expect(await parameters("keys", { name })).toEqual(["name"]);
     for (const body of ["", "{", "null", "[]", '"name"', "\u0000"])
