@@ -1,6 +1,19 @@
 import { execFile, spawn } from "node:child_process";
 import { createHash, randomBytes } from "node:crypto";
-import { chown, cp, mkdir, readFile, rename, rm, stat, symlink, writeFile } from "node:fs/promises";
+import {
+  chmod,
+  cp,
+  lchown,
+  lstat,
+  mkdir,
+  mkdtemp,
+  readFile,
+  rename,
+  rm,
+  stat,
+  symlink,
+  writeFile,
+} from "node:fs/promises";
 import { createRequire } from "node:module";
 import { arch, platform, userInfo } from "node:os";
 import { dirname, join, relative, resolve } from "node:path";
@@ -29,18 +42,22 @@ type Options = {
   disposable?: boolean;
   /** Used if it is free. */
   preferredPort?: number;
+  /** Used by root if the server's user cannot enter the folders of data or binaries. */
+  fallbackFolder?: string;
 };
 
 const PREFERRED_PORT = 54_329;
+const FALLBACK_FOLDER = "/var/tmp/delegation-registry-postgres";
 
 /** Starts the cluster in a directory. It stops with this process, even if this process is killed. */
 export const startEmbeddedPostgres = async ({
   directory,
   disposable = false,
   preferredPort = PREFERRED_PORT,
+  fallbackFolder = FALLBACK_FOLDER,
 }: Options): Promise<EmbeddedPostgres> => {
   const user = await findServerUser();
-  const { binaries, data } = await findAccessiblePaths(user, resolve(directory));
+  const { binaries, data } = await findAccessiblePaths(user, resolve(directory), fallbackFolder);
   const program = join(binaries, "pg_ctl");
   const pgCtl = (...args: string[]) => runDetached(program, ["-D", data, ...args], user);
 
@@ -121,12 +138,15 @@ const serverFlags = (port: number, disposable: boolean): string => {
 };
 
 /** Returns the URL of the cluster in a directory; null if it is not running. */
-export const findEmbeddedPostgres = async (directory: string): Promise<string | null> => {
-  for (const data of [resolve(directory), fallbackData(resolve(directory))]) {
-    const url = await readUrl(data).catch(() => null);
-    if (url !== null) return url;
-  }
-  return null;
+export const findEmbeddedPostgres = async (
+  directory: string,
+  fallbackFolder = FALLBACK_FOLDER,
+): Promise<string | null> => {
+  const url = await readUrl(resolve(directory)).catch(() => null);
+  if (url !== null || !isRoot()) return url;
+  // Another user may have made a folder of this name, with the password of a server of their own.
+  const isOwn = await hasOwnFolder(fallbackFolder, ROOT).catch(() => false);
+  return isOwn ? readUrl(fallbackData(fallbackFolder, resolve(directory))).catch(() => null) : null;
 };
 
 const readUrl = async (data: string): Promise<string> => {
@@ -168,11 +188,14 @@ const isAlive = (pid: number): boolean => {
   }
 };
 
+const ROOT = 0;
+const isRoot = (): boolean => userInfo().uid === ROOT;
+
 type ServerUser = { uid?: number; gid?: number };
 
 /** Postgres refuses to run as root. Root starts it as the user "postgres", which is created if missing. */
 const findServerUser = async (): Promise<ServerUser> => {
-  if (userInfo().uid !== 0) return {};
+  if (!isRoot()) return {};
   const id = async (flag: string) => Number((await run("id", [flag, "postgres"])).stdout);
   try {
     return { uid: await id("-u"), gid: await id("-g") };
@@ -227,24 +250,53 @@ const packageFolder = (): string => {
 const findAccessiblePaths = async (
   user: ServerUser,
   directory: string,
+  fallbackFolder: string,
 ): Promise<{ binaries: string; data: string }> => {
   const binaries = await findBinaries();
   if (user.uid === undefined || ((await isOpen(binaries)) && (await isOpen(dirname(directory))))) {
     return { binaries, data: directory };
   }
-  const copy = join(FALLBACK_FOLDER, `binaries-${hash(binaries)}`);
-  if (!(await exists(copy))) {
-    await cp(resolve(binaries, ".."), `${copy}.new`, { recursive: true, verbatimSymlinks: true });
-    await rename(`${copy}.new`, copy);
-  }
-  return { binaries: join(copy, "bin"), data: fallbackData(directory) };
+  // Everyone can write to /var/tmp, so another user may have made this folder first. In one of root's own, only root can
+  // make or replace a file.
+  await mkdir(fallbackFolder, { mode: 0o711 }).catch((error: NodeJS.ErrnoException) => {
+    if (error.code !== "EEXIST") throw error;
+  });
+  await hasOwnFolder(fallbackFolder, ROOT);
+  // The umask may have kept the server's user out.
+  await chmod(fallbackFolder, 0o711);
+  const copy = join(fallbackFolder, `binaries-${hash(binaries)}`);
+  if (!(await hasOwnFolder(copy, ROOT))) await copyFolder(resolve(binaries, ".."), copy);
+  const data = fallbackData(fallbackFolder, directory);
+  await hasOwnFolder(data, user.uid);
+  return { binaries: join(copy, "bin"), data };
 };
 
-const FALLBACK_FOLDER = "/var/tmp/delegation-registry-postgres";
+/** Returns false if there is nothing at a path. Throws if there is anything but a folder that only its owner can change. */
+const hasOwnFolder = async (path: string, owner: number): Promise<boolean> => {
+  const found = await lstat(path).catch((error: NodeJS.ErrnoException) => {
+    if (error.code === "ENOENT") return null;
+    throw error;
+  });
+  if (!found) return false;
+  const isOwn = found.isDirectory() && found.uid === owner && (found.mode & 0o022) === 0;
+  if (isOwn) return true;
+  throw new Error(
+    `${path} may be another user's trap: it must be a folder, not a link, that belongs to the user with the id ${owner} and that nobody else can write to. Remove it, or move the project to a folder that the user "postgres" can enter.`,
+  );
+};
+
+/** Copies a folder to a path where there is none. An interrupted copy leaves none there. */
+const copyFolder = async (from: string, to: string): Promise<void> => {
+  const draft = await mkdtemp(`${to}.`);
+  await cp(from, draft, { recursive: true, verbatimSymlinks: true });
+  // mkdtemp() lets only root enter.
+  await chmod(draft, 0o755);
+  await rename(draft, to);
+};
 
 const hash = (text: string) => createHash("sha256").update(text).digest("hex").slice(0, 12);
 
-const fallbackData = (directory: string) => join(FALLBACK_FOLDER, `data-${hash(directory)}`);
+const fallbackData = (fallbackFolder: string, directory: string) => join(fallbackFolder, `data-${hash(directory)}`);
 
 const exists = (path: string): Promise<boolean> =>
   stat(path).then(
@@ -263,14 +315,15 @@ const createCluster = async (binaries: string, data: string, user: ServerUser): 
 
   // Create the cluster in a draft folder and rename it when complete: an interrupted start leaves no partial cluster.
   const draft = `${data}.new`;
-  await rm(draft, { recursive: true, force: true });
-  await mkdir(dirname(data), { recursive: true });
-  await mkdir(draft, { mode: 0o700 });
   const passwordFile = `${data}.password`;
-  await writeFile(passwordFile, randomBytes(16).toString("hex"), { mode: 0o600 });
+  for (const path of [draft, passwordFile]) await rm(path, { recursive: true, force: true });
+  await mkdir(dirname(data), { recursive: true });
+  // Both fail if there is a link in the meantime, and neither path is followed.
+  await mkdir(draft, { mode: 0o700 });
+  await writeFile(passwordFile, randomBytes(16).toString("hex"), { mode: 0o600, flag: "wx" });
   if (user.uid !== undefined && user.gid !== undefined) {
-    await chown(draft, user.uid, user.gid);
-    await chown(passwordFile, user.uid, user.gid);
+    await lchown(draft, user.uid, user.gid);
+    await lchown(passwordFile, user.uid, user.gid);
   }
   const flags = [
     `--pgdata=${draft}`,
