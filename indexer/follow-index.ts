@@ -105,7 +105,6 @@ export class IndexFollower {
   /** @returns an outcome if the run has to end */
   async #update(run: Run): Promise<Outcome | undefined> {
     const { shard, schema, plan, database, log } = this.#options;
-    await database.endLongReaders();
     const served = await database.findServedSchema(shard);
     if (this.#hasServed && served !== schema) {
       log(`${schema} is superseded: shard "${shard}" shows ${served}. Stopping.`);

@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import type { Writable } from "node:stream";
 import { setTimeout as sleep } from "node:timers/promises";
-import { describeError, rejectOnAbort } from "../process/program.ts";
+import { describeError, type Log, rejectOnAbort } from "../process/program.ts";
 import { checkHistory } from "./check-history.ts";
 import { DeepReorgs } from "./deep-reorgs.ts";
 import { HeadFetcher } from "./fetch-heads.ts";
@@ -10,6 +10,7 @@ import { computeIndexId } from "./index-id.ts";
 import type { IndexPlan } from "./plan.ts";
 import { checkEndpoints, preparePlan } from "./prepare-plan.ts";
 import type { IndexerSettings } from "./settings.ts";
+import { startEndingLongReaders } from "./shards/end-long-readers.ts";
 import type { Heads } from "./shards/heads.ts";
 import { IndexerDatabase } from "./shards/index-database.ts";
 import { IndexTakenError } from "./shards/index-lock.ts";
@@ -23,7 +24,7 @@ const MAX_RESTART_MS = 30_000;
 
 type Options = {
   databaseUrl: string;
-  log: (message: string) => void;
+  log: Log;
   /** Receives Ponder's output; by default this process's own. */
   output?: Writable | undefined;
   /** Format of Ponder's output; by default "pretty" for a terminal and for `output`. */
@@ -51,19 +52,26 @@ export const runIndexer = async (settings: IndexerSettings, options: Options): P
   const { log, signal } = options;
   await rejectOnAbort(signal, checkEndpoints(settings.chains, log, signal));
 
-  const database = await rejectOnAbort(signal, IndexerDatabase.connect(options.databaseUrl));
+  const { databaseUrl } = options;
+  const readers = startEndingLongReaders({ databaseUrl, maxSeconds: settings.analystMaxSeconds, log });
   try {
-    const prepared = await rejectOnAbort(signal, preparePlan(settings, database, log));
-    const schema = `${settings.shard}_${computeIndexId(prepared.chains)}`;
-    await database.takeIndex(settings.shard, schema);
-    const progress = await database.readProgress(schema);
-    const plan = await rejectOnAbort(signal, checkHistory(prepared, progress, log, signal));
-    const headFetcher = new HeadFetcher(plan);
-    const deepReorgs = new DeepReorgs({ schema, plan, database, headFetcher, log });
-    await keepPonderRunning({ settings, plan, schema, database, headFetcher, deepReorgs, options });
+    const database = await rejectOnAbort(signal, IndexerDatabase.connect(databaseUrl));
+    await indexShard(settings, database, options).finally(() => database.close());
   } finally {
-    await database.close();
+    await readers.stop();
   }
+};
+
+const indexShard = async (settings: IndexerSettings, database: IndexerDatabase, options: Options): Promise<void> => {
+  const { log, signal } = options;
+  const prepared = await rejectOnAbort(signal, preparePlan(settings, database, log));
+  const schema = `${settings.shard}_${computeIndexId(prepared.chains)}`;
+  await database.takeIndex(settings.shard, schema);
+  const progress = await database.readProgress(schema);
+  const plan = await rejectOnAbort(signal, checkHistory(prepared, progress, log, signal));
+  const headFetcher = new HeadFetcher(plan);
+  const deepReorgs = new DeepReorgs({ schema, plan, database, headFetcher, log });
+  await keepPonderRunning({ settings, plan, schema, database, headFetcher, deepReorgs, options });
 };
 
 type Index = {

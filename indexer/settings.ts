@@ -29,6 +29,8 @@ export type IndexerSettings = {
   pollingIntervalMs: number;
   /** Time that the index of a chain may stand still before Ponder is restarted. */
   stallTimeoutMs: number;
+  /** Maximum duration of an analyst's transaction. */
+  analystMaxSeconds: number;
   /** The address of Ponder's private port. */
   host: string;
   port: number;
@@ -54,6 +56,7 @@ const general = z.object({
     .optional(),
   POLLING_INTERVAL_MS: integer(50, 600_000).default(1000),
   STALL_TIMEOUT_SECONDS: integer(5, 86_400).default(300),
+  ANALYST_MAX_SECONDS: integer(1, 86_400).default(60),
   INDEXER_HOST: z.string().default("127.0.0.1"),
   INDEXER_PORT: port.default(42_069),
   LOG_LEVEL: logLevel,
@@ -119,6 +122,7 @@ export const parseIndexerSettings = (environment: NodeJS.ProcessEnv): IndexerSet
       .sort((a, b) => a.network.chainId - b.network.chainId),
     pollingIntervalMs: data.POLLING_INTERVAL_MS,
     stallTimeoutMs: data.STALL_TIMEOUT_SECONDS * 1000,
+    analystMaxSeconds: data.ANALYST_MAX_SECONDS,
     host: data.INDEXER_HOST,
     port: data.INDEXER_PORT,
     logLevel: data.LOG_LEVEL,

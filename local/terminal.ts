@@ -3,6 +3,7 @@ import { PassThrough, type Writable } from "node:stream";
 import { createLogUpdate } from "log-update";
 import { isColorSupported, prettyFactory } from "pino-pretty";
 import type { IndexProgress } from "../indexer/shards/progress.ts";
+import { LOG_LEVELS, type Log } from "../process/program.ts";
 import { BackfillProgress } from "./backfill-progress.ts";
 import type { FetchedHistory } from "./fetched-history.ts";
 
@@ -29,7 +30,8 @@ export class Terminal {
     this.#draw = createLogUpdate(stream, { showCursor: true });
   }
 
-  log = (message: string): void => this.#print(formatLine({ level: 30, time: Date.now(), msg: message }));
+  log: Log = (message, level = "info") =>
+    this.#print(formatLine({ level: LOG_LEVELS[level], time: Date.now(), msg: message }));
 
   /** Creates a stream for a child's JSON lines. Those below level "warn" are not shown during a backfill. */
   createOutput(): Writable {

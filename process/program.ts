@@ -34,9 +34,17 @@ export const runUntilStopped = async (run: (signal: AbortSignal) => Promise<void
   process.exit();
 };
 
+/** The levels of log lines, as pino numbers them. */
+export const LOG_LEVELS = { info: 30, error: 50 };
+
+/** Prints a message; by default it is information. */
+export type Log = (message: string, level?: keyof typeof LOG_LEVELS) => void;
+
 /** Prints a line: plain text to a terminal, JSON otherwise. */
-export const logLine = (message: string) =>
-  console.log(process.stdout.isTTY ? message : JSON.stringify({ level: 30, time: Date.now(), msg: message }));
+export const logLine: Log = (message, level = "info") =>
+  console.log(
+    process.stdout.isTTY ? message : JSON.stringify({ level: LOG_LEVELS[level], time: Date.now(), msg: message }),
+  );
 
 /** Resolves when the signal is aborted. */
 export const untilAborted = (signal: AbortSignal): Promise<void> =>

@@ -1,26 +1,63 @@
-import type { Queryable } from "./connection.ts";
+import { setTimeout as sleep } from "node:timers/promises";
+import { describeError, type Log } from "../../process/program.ts";
+import { IndexerConnection } from "./connection.ts";
 
-/** Roles that the indexer's role is a member of: `npm run roles` makes it a member of the analysts' role. */
-const ANALYSTS = `
-  select analyst.oid, split_part(setting, '=', 2) as timeout
-  from pg_auth_members membership
-  join pg_roles analyst on analyst.oid = membership.roleid
-  join pg_roles indexer on indexer.oid = membership.member and indexer.rolname = current_user
-  cross join unnest(analyst.rolconfig) setting
-  where setting like 'statement_timeout=%'`;
+const INTERVAL_MS = 2_000;
 
 /**
- * Ends sessions of analysts that could stop an indexer: those whose transaction lasts longer than the statement_timeout
- * of their role, and those with an advisory lock, which Ponder takes when it starts. A session can turn its own timeouts
- * off, and its locks on tables block reorgs.
+ * Ends sessions of analysts with a long transaction, and those with an advisory lock, which Ponder takes when it starts.
+ * Analysts are the roles that the indexer's role is a member of and that read "analytics" but not "indexer". An analyst
+ * can change none of that. It can change the settings of its role and session, so they are not read. `set role` does not
+ * change usesysid. A superuser has the rights of all roles, also of those that `npm run roles` has not created.
  */
-export const endLongReaders = async (client: Queryable): Promise<void> => {
-  await client.query(
-    `select pg_terminate_backend(pid)
-     from (${ANALYSTS}) analyst
-     join pg_stat_activity session on usesysid = analyst.oid and datname = current_database()
-     cross join lateral (select (timeout || case when timeout ~ '^\\d+$' then 'ms' else '' end)::interval) as maximum (age)
-     where age > interval '0' and xact_start < clock_timestamp() - age
-       or exists (select from pg_locks where pg_locks.pid = session.pid and locktype = 'advisory')`,
-  );
+const END_LONG_READERS = `
+  select pg_terminate_backend(session.pid)
+  from pg_stat_activity session
+  join pg_roles indexer on indexer.rolname = current_user and not indexer.rolsuper
+  where session.datname = current_database()
+    and pg_has_role(session.usesysid, 'usage')
+    and has_schema_privilege(session.usesysid, to_regnamespace('analytics')::oid, 'usage')
+    and not has_schema_privilege(session.usesysid, to_regnamespace('indexer')::oid, 'usage')
+    and (
+      session.xact_start < clock_timestamp() - $1 * interval '1 second'
+      or exists (select from pg_locks where pg_locks.pid = session.pid and locktype = 'advisory')
+    )`;
+
+type Options = {
+  databaseUrl: string;
+  /** Maximum duration of an analyst's transaction. */
+  maxSeconds: number;
+  log: Log;
+};
+
+/**
+ * Ends sessions of analysts that could stop an indexer, until it is stopped: their locks block reorgs. Has its own
+ * connection, because the indexer's other statements may be waiting for those locks. Logs errors, and continues.
+ */
+export const startEndingLongReaders = ({ databaseUrl, maxSeconds, log }: Options): { stop: () => Promise<void> } => {
+  const stopping = new AbortController();
+  const connection = new IndexerConnection(databaseUrl);
+  const run = async () => {
+    let lastFailure: string | undefined;
+    while (!stopping.signal.aborted) {
+      try {
+        await connection.query(END_LONG_READERS, [maxSeconds]);
+        lastFailure = undefined;
+      } catch (error) {
+        if (stopping.signal.aborted) return;
+        const failure = describeError(error);
+        // Log a lasting failure once.
+        if (failure !== lastFailure) log(`Cannot end long transactions of analysts: ${failure}`, "error");
+        lastFailure = failure;
+      }
+      await sleep(INTERVAL_MS, undefined, { signal: stopping.signal }).catch(() => {});
+    }
+  };
+  run();
+  return {
+    stop: () => {
+      stopping.abort();
+      return connection.close();
+    },
+  };
 };

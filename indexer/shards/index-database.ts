@@ -4,7 +4,6 @@ import { ANALYTICS_LOCK, updateAnalytics } from "../analytics/update-analytics.t
 import type { ChainPlan, RegistryPlan } from "../plan.ts";
 import { IndexerConnection, type Queryable, YIELD_TO_READERS } from "./connection.ts";
 import { CREATE_TABLES } from "./create-tables.ts";
-import { endLongReaders } from "./end-long-readers.ts";
 import {
   type FinalBlock,
   type FinalBlocks,
@@ -87,17 +86,11 @@ export class IndexerDatabase {
   async beginRun(shard: string, schema: string): Promise<boolean> {
     this.#timeline = await readTimeline(this.#connection);
     this.#connection.wasLost = false;
-    await this.endLongReaders();
     const hide = "update indexer.shard set caught_up = false where name = $1 and schema = $2";
     await this.#connection.query(hide, [shard, schema]);
     await resetPonderMeta(this.#connection, schema);
     await this.#connection.runTransaction((client) => clearIndexedBlocks(client, schema));
     return this.guardCommits(schema);
-  }
-
-  /** Ends sessions of analysts whose transaction lasts longer than their role allows, or that hold an advisory lock. */
-  endLongReaders(): Promise<void> {
-    return endLongReaders(this.#connection);
   }
 
   /** @returns false while Ponder has not created its tables */
