@@ -15,6 +15,13 @@ export type RolesSettings = {
   analyst: Role;
 };
 
+/** One analyst's login. */
+export type AnalystSettings = {
+  name: string;
+  /** The indexer's role, which ends its long transactions. */
+  indexer: string;
+};
+
 const roleName = z
   .string()
   .regex(/^[a-z][a-z0-9_]{0,62}$/, {
@@ -27,14 +34,18 @@ const password = z
   .string({ error: "is not set" })
   .regex(/^[\x21-\x7e]{12,}$/, { error: "must be 12 or more letters, digits or signs of ASCII, without spaces" });
 
+const roleNames = {
+  INDEXER_ROLE: roleName.default("delegation_indexer"),
+  API_ROLE: roleName.default("delegation_api"),
+  ANALYST_ROLE: roleName.default("delegation_analyst"),
+};
+
 const schema = z
   .object({
     INDEX_SCHEMAS: indexSchemas,
-    INDEXER_ROLE: roleName.default("delegation_indexer"),
+    ...roleNames,
     INDEXER_PASSWORD: password,
-    API_ROLE: roleName.default("delegation_api"),
     API_PASSWORD: password,
-    ANALYST_ROLE: roleName.default("delegation_analyst"),
     ANALYST_PASSWORD: password,
   })
   .refine(({ INDEXER_ROLE, API_ROLE, ANALYST_ROLE }) => new Set([INDEXER_ROLE, API_ROLE, ANALYST_ROLE]).size === 3, {
@@ -70,4 +81,18 @@ export const parseRolesSettings = (environment: NodeJS.ProcessEnv): RolesSetting
     api: { name: data.API_ROLE, password: data.API_PASSWORD },
     analyst: { name: data.ANALYST_ROLE, password: data.ANALYST_PASSWORD },
   };
+};
+
+const analystSchema = z
+  .object({ ...roleNames, NAME: roleName })
+  .refine(({ NAME, ...others }) => !Object.values(others).includes(NAME), {
+    path: ["NAME"],
+    error: "is a role of the service",
+  });
+
+/** Reads the settings for one analyst's login. Throws a SettingsError that names every problem. */
+export const parseAnalystSettings = (environment: NodeJS.ProcessEnv, name: string): AnalystSettings => {
+  const parsed = analystSchema.safeParse({ ...dropEmptyVariables(environment), NAME: name });
+  if (!parsed.success) throw new SettingsError(listProblems(parsed.error));
+  return { name, indexer: parsed.data.INDEXER_ROLE };
 };

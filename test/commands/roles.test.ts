@@ -1,6 +1,8 @@
 import { join } from "node:path";
-import { expect, test } from "vitest";
+import type pg from "pg";
+import { expect, onTestFinished, test } from "vitest";
 import { deriveScramVerifier } from "../../commands/roles/scram-verifier.ts";
+import { startEndingLongReaders } from "../../indexer/shards/end-long-readers.ts";
 import { startNode } from "../../process/child.ts";
 import { CHECK, createSampleDatabase, FRESH_FOR_A_DAY, startTestApi } from "../support/api.ts";
 import { readServedSchema } from "../support/index-copy.ts";
@@ -93,6 +95,157 @@ test("roles limits an analyst's sessions, and keeps limits that the operator has
   expect(rows[0].limits).toBe("1min 10min 1GB 16MB");
   await connectClient(urls.analyst);
   await expect(connectClient(urls.analyst)).rejects.toThrow("too many connections for role");
+});
+
+/** Opens a database of the server to every role, as a new server has it. Other tests may close it at any time. */
+const openDatabase = (database: pg.Client, name: string) =>
+  database.query(`grant connect on database ${name} to public`);
+
+const inDatabase = (url: string, name: string) => Object.assign(new URL(url), { pathname: `/${name}` }).href;
+
+test("roles lets no analyst connect to the databases that every role may use by default", async () => {
+  const databaseUrl = await createDatabase();
+  const { env, urls } = createRoleSettings(databaseUrl);
+  expect(await runRoles(env)).toMatchObject({ code: 0, output: expect.not.stringContaining("can still connect") });
+  for (const name of ["postgres", "template1"]) {
+    await expect(connectClient(inDatabase(urls.analyst, name)), name).rejects.toThrow("permission denied for database");
+  }
+  await connectClient(urls.analyst);
+});
+
+test("roles succeeds while another one closes the same databases", async () => {
+  const databaseUrl = await createDatabase();
+  const [database, other] = [await connectClient(databaseUrl), await connectClient(databaseUrl)];
+  const { env } = createRoleSettings(databaseUrl);
+  await openDatabase(database, "postgres").catch(() => {});
+  await other.query("begin; revoke connect on database postgres from public");
+  const { rows } = await other.query("select pg_backend_pid() as pid");
+  let isOver = false;
+  const running = runRoles(env).finally(() => {
+    isOver = true;
+  });
+  await waitUntil("it waits for the other one", async () => {
+    const waiting = "select from pg_stat_activity where $1 = any (pg_blocking_pids(pid))";
+    return isOver || (await database.query(waiting, [rows[0].pid])).rowCount;
+  });
+  await other.query("commit");
+  expect(await running).toMatchObject({ code: 0 });
+});
+
+test("roles names the databases that an administrator without superuser cannot close", async () => {
+  const databaseUrl = await createDatabase();
+  const database = await connectClient(databaseUrl);
+  const { env } = createRoleSettings(await createAdministrator(databaseUrl));
+  await waitUntil("it names template1", async () => {
+    await openDatabase(database, "template1").catch(() => {});
+    const { code, output } = await runRoles(env);
+    return code === 0 && output.includes("revoke connect, temporary on database template1 from public");
+  });
+});
+
+/** Creates a name for an analyst's login, which is dropped after the test. */
+const generateAnalyst = (database: pg.Client, prefix: string): string => {
+  const name = generateName(prefix);
+  onTestFinished(async () => {
+    await database.query(`drop owned by ${name} cascade; drop role ${name}`).catch(() => {});
+  });
+  return name;
+};
+
+test("roles analyst gives each analyst a login that no other analyst can change", async () => {
+  const databaseUrl = await createSampleDatabase();
+  await (await startTestApi({ databaseUrl })).stop();
+  const database = await connectClient(databaseUrl);
+  const { env, roles, urls, urlOf } = createRoleSettings(databaseUrl);
+  await runRoles(env);
+  const { INDEXER_PASSWORD: _, API_PASSWORD: __, ANALYST_PASSWORD: ___, ...withoutPasswords } = env;
+  const create = async (name: string) => {
+    const { code, output, printed } = await runRoles(withoutPasswords, "analyst", name);
+    expect({ code, output }).toEqual({ code: 0, output: expect.stringContaining(name) });
+    expect(printed).toMatch(/^[\w-]{32}$/);
+    expect(output).not.toContain(printed);
+    return urlOf(name, printed);
+  };
+  const [alice, bob] = [generateAnalyst(database, "alice"), generateAnalyst(database, "bob")];
+  const [aliceUrl, bobUrl] = [await create(alice), await create(bob)];
+
+  const asAlice = await connectClient(aliceUrl);
+  await asAlice.query("set default_transaction_read_only = off");
+  await asAlice.query(`alter role ${alice} password 'changed'`);
+  for (const other of [bob, roles.analyst]) {
+    for (const attack of [`alter role ${other} password 'x'`, `set role ${other}`, `drop owned by ${other}`]) {
+      await expect(asAlice.query(attack), attack).rejects.toThrow("permission denied");
+    }
+  }
+  await expect(connectClient(aliceUrl)).rejects.toThrow("password authentication failed");
+  await connectClient(urls.analyst);
+  await connectClient(await create(alice));
+
+  const asAnalyst = await connectClient(bobUrl);
+  const { rows } = await asAnalyst.query(
+    `select rolconnlimit, current_setting('statement_timeout') as timeout, current_setting('temp_file_limit') as files
+     from pg_roles where rolname = current_user`,
+  );
+  expect(rows).toEqual([{ rolconnlimit: 10, timeout: "1min", files: "1GB" }]);
+  const [asIndexer, asApi] = [await connectClient(urls.indexer), await connectClient(urls.api)];
+  await expectRights({ asIndexer, asApi, asAnalyst }, 1);
+});
+
+test("an indexer ends long transactions of every analyst that its role is a member of, and no others", async () => {
+  const databaseUrl = await createDatabase();
+  const database = await connectClient(databaseUrl);
+  const { env, roles, urls, urlOf } = createRoleSettings(databaseUrl);
+  await runRoles(env);
+  const alice = generateAnalyst(database, "alice");
+  const { printed } = await runRoles(env, "analyst", alice);
+  const [indirect, foreign] = [generateAnalyst(database, "indirect"), generateAnalyst(database, "foreign")];
+  await database.query(`create role ${indirect} login password 'pass'; create role ${foreign} login password 'pass'`);
+  await database.query(`grant usage on schema analytics to ${indirect}; grant ${indirect} to ${roles.analyst}`);
+  await database.query(`grant ${roles.analyst} to ${foreign}`);
+
+  const ended: string[] = [];
+  const begin = async (name: string, url: string) => {
+    const session = await connectClient(url);
+    session.on("end", () => ended.push(name));
+    await session.query("begin; select 1");
+    return session;
+  };
+  await begin("alice", urlOf(alice, printed));
+  await begin("shared", urls.analyst);
+  await begin("indirect", urlOf(indirect, "pass"));
+  const others = [await begin("api", urls.api), await begin("foreign", urlOf(foreign, "pass"))];
+  const errors: string[] = [];
+  const { stop } = startEndingLongReaders({
+    databaseUrl: urls.indexer,
+    maxSeconds: 1,
+    log: (text) => errors.push(text),
+  });
+  onTestFinished(stop);
+  await waitUntil("the sessions of analysts are ended", () => ended.length === 3);
+  for (const other of others) await other.query("select 1");
+  expect(ended.toSorted()).toEqual(["alice", "indirect", "shared"]);
+  expect(errors).toEqual([]);
+});
+
+test("roles analyst refuses names of other roles, and other arguments", async () => {
+  const databaseUrl = await createDatabase();
+  const database = await connectClient(databaseUrl);
+  const { env, roles } = createRoleSettings(databaseUrl);
+  const [taken, superuser] = [generateAnalyst(database, "taken"), generateAnalyst(database, "super")];
+  const expectRefused = async (args: string[], message: string) =>
+    expect(await runRoles(env, ...args)).toEqual({ code: 1, output: expect.stringContaining(message), printed: "" });
+  await expectRefused(["analyst", taken], 'run "npm run roles" first');
+  await runRoles(env);
+  await database.query(
+    `create role ${taken}; create role ${superuser} superuser; grant ${superuser} to ${roles.indexer}`,
+  );
+  await expectRefused(["analyst", taken], "is no analyst's");
+  await expectRefused(["analyst", superuser], "is a superuser");
+  for (const role of Object.values(roles)) await expectRefused(["analyst", role], "NAME is a role of the service");
+  await expectRefused(["analyst", "Robert'); drop"], "NAME must be 1 to 63");
+  await expectRefused(["analyst", "postgres"], "NAME is a role with another use");
+  for (const args of [["analyst"], ["analyst", "one", "two"], ["--help"]])
+    await expectRefused(args, "npm run roles [--");
 });
 
 test("roles refuses a role that is a superuser", async () => {

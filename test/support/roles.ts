@@ -6,10 +6,16 @@ import { readServedSchema } from "./index-copy.ts";
 import { generateName } from "./unique-name.ts";
 
 /** Runs the roles command in this process. */
-export const runRoles = async (env: NodeJS.ProcessEnv): Promise<{ code: number; output: string }> => {
-  const lines: string[] = [];
-  const code = await rolesCommand(env, (text) => lines.push(text));
-  return { code, output: lines.join("\n") };
+export const runRoles = async (
+  env: NodeJS.ProcessEnv,
+  ...args: string[]
+): Promise<{ code: number; output: string; printed: string }> => {
+  const [said, printed]: [string[], string[]] = [[], []];
+  const code = await rolesCommand(args, env, {
+    print: (text) => printed.push(text),
+    say: (text) => said.push(text),
+  });
+  return { code, output: said.join("\n"), printed: printed.join("\n") };
 };
 
 /** Creates settings of `npm run roles` with unique roles, which are dropped after the test. */
