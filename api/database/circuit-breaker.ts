@@ -1,16 +1,23 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import pg from "pg";
 import type { Logger } from "pino";
+import { withPatience } from "./deadline.ts";
 import { CONNECT_TIMEOUT_MS } from "./pools.ts";
 
 const PROBE_INTERVAL_MS = 500;
+/** Time for a probe in which this process is not stalled. */
+const PROBE_TIMEOUT_MS = 1_300;
 
-/** A circuit breaker: a lost connection opens it, and it probes the database until it can close again. */
+/**
+ * A circuit breaker: a lost connection opens it, and it probes the database until it can close again. A timeout opens it
+ * only if a probe fails too: this process may have stalled itself, or the host be busy, while the database is well.
+ */
 export class CircuitBreaker {
   readonly #url: string;
   readonly #log: Logger;
   readonly #name: string;
   #isOpen = false;
+  #isSuspicious = false;
   #isStopped = false;
 
   /** @param name - the database's name in the log */
@@ -32,6 +39,15 @@ export class CircuitBreaker {
     this.#probe();
   }
 
+  /** Probes a database that did not answer in time, and opens if the probe fails. */
+  async suspect(error: Error): Promise<void> {
+    if (this.#isOpen || this.#isSuspicious || this.#isStopped) return;
+    this.#isSuspicious = true;
+    const canConnect = await this.#canConnect();
+    this.#isSuspicious = false;
+    if (!canConnect) this.open(error);
+  }
+
   /** Stops probing. */
   stop(): void {
     this.#isStopped = true;
@@ -45,22 +61,22 @@ export class CircuitBreaker {
   }
 
   async #canConnect(): Promise<boolean> {
-    let client: pg.Client | undefined;
+    const client = new pg.Client({
+      connectionString: this.#url,
+      application_name: "api",
+      // Close the connection of a failed probe.
+      connectionTimeoutMillis: 2 * CONNECT_TIMEOUT_MS,
+      query_timeout: 2 * CONNECT_TIMEOUT_MS,
+    });
+    client.on("error", () => {});
+    const probe = client.connect().then(() => client.query("select 1"));
     try {
-      client = new pg.Client({
-        connectionString: this.#url,
-        application_name: "api",
-        connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
-        query_timeout: CONNECT_TIMEOUT_MS,
-      });
-      client.on("error", () => {});
-      await client.connect();
-      await client.query("select 1");
+      await withPatience(PROBE_TIMEOUT_MS, probe, () => new Error("The probe took too long."));
       return true;
     } catch {
       return false;
     } finally {
-      client?.end().catch(() => {});
+      client.end().catch(() => {});
     }
   }
 }

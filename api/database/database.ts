@@ -5,7 +5,7 @@ import type { Logger } from "pino";
 import { CircuitBreaker } from "./circuit-breaker.ts";
 import { withDeadline } from "./deadline.ts";
 import { createPools, POOLS, type PoolName } from "./pools.ts";
-import { explainSqlState, isConnectionFailure, isPoolTimeout, isRetryable } from "./postgres-errors.ts";
+import { explainSqlState, isConnectionFailure, isPoolTimeout, isRetryable, isTimeout } from "./postgres-errors.ts";
 import { databaseUnavailable, overloaded } from "./problems.ts";
 import { SqlCursor } from "./sql-cursor.ts";
 import type { Statement } from "./statement.ts";
@@ -80,9 +80,11 @@ export class Database {
   }
 
   #runWithDeadline<Result>(execute: () => Promise<Result>): Promise<Result> {
-    return withDeadline(DEADLINE_MS, this.#runWithRetry(execute), () =>
-      overloaded("The answer took too long to find. Try again in a moment."),
-    );
+    return withDeadline(DEADLINE_MS, this.#runWithRetry(execute), () => {
+      const problem = overloaded("The answer took too long to find. Try again in a moment.");
+      this.#breaker.suspect(problem);
+      return problem;
+    });
   }
 
   /** Retries once: a reorg, a switch of views or a closed connection may interrupt a statement. */
@@ -99,13 +101,17 @@ export class Database {
     }
   }
 
-  /** Turns a failure into a problem where one fits. Opens the circuit breaker on a lost connection. */
+  /** Turns a failure into a problem where one fits. A lost connection opens the circuit breaker. */
   #explain(error: unknown): unknown {
     const problem = explainSqlState(error);
     if (problem) return problem;
     if (this.#breaker.isOpen) return databaseUnavailable();
     if (isPoolTimeout(error)) return overloaded("Too many answers are being looked up. Try again in a moment.");
     if (!isConnectionFailure(error)) return error;
+    if (isTimeout(error)) {
+      this.#breaker.suspect(error);
+      return overloaded("The database did not answer in time. Try again in a moment.");
+    }
     this.#breaker.open(error);
     return databaseUnavailable();
   }

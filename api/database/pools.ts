@@ -16,8 +16,8 @@ export const POOLS = {
 
 export type PoolName = keyof typeof POOLS;
 
-/** A server that has not cancelled a statement this long after its timeout is unresponsive. */
-const CANCEL_GRACE_MS = 200;
+/** Time for Postgres to cancel a statement after its timeout: on a busy host it may get no processor for a while. */
+const CANCEL_GRACE_MS = 1_000;
 /** Time to get a connection, a new one or an idle one of a busy pool. */
 export const CONNECT_TIMEOUT_MS = 1_300;
 

@@ -55,6 +55,11 @@ export const explainSqlState = (error: unknown): Problem | null => {
 
 export const isPoolTimeout = (error: unknown): boolean => error instanceof Error && error.message === POOL_TIMEOUT;
 
+/** pg's messages when a server does not respond. A stall of this process looks the same. */
+const TIMEOUTS = ["Query read timeout", "Connection terminated due to connection timeout", "timeout expired"];
+
+export const isTimeout = (error: Error): boolean => TIMEOUTS.includes(error.message);
+
 /** An error without a code means that the connection failed; classes 08, 57 and 58, that the server stops or is broken. */
 export const isConnectionFailure = (error: unknown): error is Error => {
   const code = sqlState(error);
