@@ -7,7 +7,6 @@ import type { Assets } from "../web/build.ts";
 import { PAGES } from "../web/pages.ts";
 import { addBulkChecks } from "./bulk/bulk-routes.ts";
 import type { ApiContext, ApiEnv, ApiMiddleware } from "./context.ts";
-import { addRoute } from "./contract/add-operation.ts";
 import { addChecks } from "./delegations/check-routes.ts";
 import type { Dependencies } from "./delegations/dependencies.ts";
 import { addLists } from "./delegations/list-routes.ts";
@@ -23,10 +22,10 @@ import { rejectLongUrls } from "./middleware/reject-long-urls.ts";
 import { takeTurns } from "./middleware/take-turns.ts";
 import { addNetworks } from "./networks/network-routes.ts";
 import { describeService } from "./openapi.ts";
-import { addPages } from "./pages/page-routes.ts";
+import { addDocument, addPages } from "./pages/page-routes.ts";
 import { renderReference } from "./pages/render-reference.ts";
 import { methodNotAllowed, Problem } from "./problem.ts";
-import { EXPOSED_HEADERS, respond, respondProblem } from "./respond.ts";
+import { EXPOSED_HEADERS, respondProblem } from "./respond.ts";
 import { addGrants } from "./wallets/grant-routes.ts";
 import { addWalletLists } from "./wallets/list-routes.ts";
 
@@ -41,19 +40,18 @@ type AppOptions = {
 };
 
 /** Creates the Hono app: all middleware, routes and pages, without a server. */
-export const createApp = ({ dependencies, admission, build, log, assets, portal }: AppOptions) => {
+export const createApp = async ({ dependencies, admission, build, log, assets, portal }: AppOptions) => {
   const observer = new Observer(log, admission.metrics);
   const app = new OpenAPIHono<ApiEnv>({ strict: false });
 
-  // The middleware, in the order in which requests pass it. The developer page admits requests itself.
+  // The middleware, in the order in which requests pass it: no route is without it.
   app.use(requestId({ headerName: "", generator: createRequestId(admission.trustedProxies) }));
   app.use(observer.observe);
-  if (portal) addPortal(app, portal, admitToPortal(admission));
+  app.use(admit(admission));
+  app.use(takeTurns(admission.metrics));
+  if (portal) addPortal(app, portal, admitToPortal(admission.limiter));
   app.options("/registry/checks", setRequestId, answerPreflight(["POST", "OPTIONS"], ["X-API-KEY", "Content-Type"]));
   app.options("*", setRequestId, answerPreflight(["GET", "HEAD", "OPTIONS"], ["X-API-KEY"]));
-  const admitInTurn = [admit(admission), takeTurns(admission.metrics)] as const;
-  app.use("/registry/*", ...admitInTurn);
-  app.use("/wallets/*", ...admitInTurn);
   app.use(rejectLongUrls);
 
   addChecks(app, { ...dependencies, log });
@@ -65,10 +63,9 @@ export const createApp = ({ dependencies, admission, build, log, assets, portal 
   addInsights(app, dependencies.insights);
   addHealth(app, dependencies, build);
   const document = describeService(app, build.version, portal !== null);
-  const json = JSON.stringify(document);
-  addRoute(app, "/openapi.json", (c) => respond(c, 200, json, { "Content-Type": "application/json" }));
+  await addDocument(app, "/openapi.json", JSON.stringify(document), "application/json");
   const pages = PAGES.filter(({ name }) => portal !== null || name !== "developers");
-  addPages(app, assets, pages, { reference: renderReference(document) });
+  await addPages(app, assets, pages, { reference: renderReference(document) });
 
   app.notFound((c) => {
     const isRead = c.req.method === "GET" || c.req.method === "HEAD";

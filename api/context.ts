@@ -19,12 +19,14 @@ export type ApiEnv = {
     requestId: string;
     /** Rate-limit headers; absent with a known API key, and on routes without a limit. */
     rateLimit?: Record<string, string>;
-    /** Who sent the request: set once it is admitted. */
+    /** Who sent the request: set once it is admitted. The client alone where keys do not count. */
     caller: Caller;
     /** Counts further requests of the caller, all or none, for a body with several. Throws a 429 if they are too many. */
     charge: (count: number) => Promise<void>;
-    /** Ends the request's turn, for a response that takes long. Otherwise the turn ends with the handler. */
+    /** Ends the request's turn, for a body or a response that takes long. Otherwise the turn ends with the handler. */
     endTurn: () => void;
+    /** Takes a turn again. */
+    takeTurn: () => Promise<void>;
     /** Only pages of this service may read the response. */
     isPrivate?: boolean;
   };

@@ -52,7 +52,7 @@ export const createService = async (
         trustedProxies,
       }
     : null;
-  const { app, document } = createApp({
+  const { app, document } = await createApp({
     dependencies: { database, shards, batches, digests, insights },
     admission: { keys, usage, limiter, trustedProxies, metrics },
     build,

@@ -1,9 +1,10 @@
-import { hash } from "node:crypto";
 import type { Address } from "viem";
 import { networkName } from "../../registry/networks.ts";
+import type { Asset } from "../../web/build.ts";
 import { withDeadline } from "../database/deadline.ts";
 import { overloaded } from "../database/problems.ts";
 import { checksumAddress } from "../delegations/checksum-address.ts";
+import { compress } from "../pages/serve-asset.ts";
 import { Problem } from "../problem.ts";
 import { showChange } from "../wallets/wallet-json.ts";
 import type { ActivityRow, InsightRows } from "./read-insights.ts";
@@ -16,11 +17,8 @@ const RETRY_MS = 10_000;
 /** Maximum wait for the first snapshot. Later requests never wait. */
 const FIRST_READ_TIMEOUT_MS = 8_000;
 
-/** A response body with its ETag. */
-type Part = { body: string; etag: string };
-
-/** All insights, and only the newest changes: those are short. */
-type InsightsSnapshot = { data: Part; newest: Part; readAt: number };
+/** All insights as JSON, and only the newest changes: those are short. */
+type InsightsSnapshot = { data: Asset; newest: Asset; readAt: number };
 
 /**
  * Caches the insights: reads them at most once a minute, whatever the traffic. Requests get the last snapshot, which
@@ -57,9 +55,10 @@ export class InsightsCache {
     if (isFresh || this.#reading || now - this.#triedAt < RETRY_MS) return;
     this.#triedAt = now;
     this.#reading = this.#read()
+      .then((rows) => writeSnapshot(rows, this.#now()))
       .then(
-        (rows) => {
-          this.#last = writeSnapshot(rows, this.#now());
+        (snapshot) => {
+          this.#last = snapshot;
           this.#failure = null;
         },
         (error) => {
@@ -75,14 +74,11 @@ export class InsightsCache {
 
 const notReady = () => overloaded("The insights are not ready yet. Try again in a moment.");
 
-const writeSnapshot = (rows: InsightRows, readAt: number): InsightsSnapshot => {
+const writeSnapshot = async (rows: InsightRows, readAt: number): Promise<InsightsSnapshot> => {
   const insights = showInsights(rows, readAt);
-  return { data: writePart(insights), newest: writePart({ newest: insights.newest }), readAt };
-};
-
-const writePart = (content: object): Part => {
-  const body = JSON.stringify(content);
-  return { body, etag: `"${hash("sha256", body, "base64url")}"` };
+  const data = await compress(JSON.stringify(insights));
+  const newest = await compress(JSON.stringify({ newest: insights.newest }));
+  return { data, newest, readAt };
 };
 
 type Counts = { made: number; changed: number; revoked: number };

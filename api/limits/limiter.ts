@@ -3,11 +3,16 @@ import type { SharedWindow } from "./shared-window.ts";
 import { type Decision, type Limit, SlidingWindow } from "./sliding-window.ts";
 
 const RELEASE_MS = 1_000;
+/** Requests to pages, documents and health: a page loads some ten files. More if the limit itself is higher. */
+const PAGE_LIMIT = { requests: 500, windowMs: 10_000 };
 
 export type Limiter = {
   limit: Limit;
   /** Admits or rejects requests: see SlidingWindow. */
   take: (client: string, count?: number, retried?: number) => Decision | Promise<Decision>;
+  /** The limit of requests that ask no question, in this process alone. */
+  pageLimit: Limit;
+  takePage: (client: string) => Decision;
   /** Counts the clients that this process remembers. */
   countClients: () => number;
   /** True while all processes share one limit; null without a store. */
@@ -24,9 +29,17 @@ export const startLimiter = async (
 ): Promise<Limiter> => {
   const local = new SlidingWindow(limit, now);
   const shared = storeUrl === null ? null : await connectShared(storeUrl, limit, local, log);
-  const timer = setInterval(() => local.release(), RELEASE_MS).unref();
+  const pageLimit = { ...PAGE_LIMIT, requests: Math.max(PAGE_LIMIT.requests, limit.requests) };
+  const pages = new SlidingWindow(pageLimit, now);
+  const release = () => {
+    local.release();
+    pages.release();
+  };
+  const timer = setInterval(release, RELEASE_MS).unref();
   return {
     limit,
+    pageLimit,
+    takePage: (client) => pages.take(client),
     take: (client, count, retried) => (shared ?? local).take(client, count, retried),
     countClients: () => local.size,
     isShared: () => shared?.isShared ?? null,

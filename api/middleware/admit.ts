@@ -20,6 +20,8 @@ export type Admission = {
   metrics: Metrics;
 };
 
+/** Paths with the rate limit of the contract. Every other path has a generous one. */
+const IS_QUESTION = /^\/(registry|wallets)(\/|$)/;
 /** Paths on which an API key counts. */
 const TAKES_KEY = /^\/(registry\/(v2\/|checks)|wallets\/)/;
 
@@ -41,7 +43,7 @@ const waitToRefuse = async (refusals: Turns, client: string): Promise<void> => {
   } catch {}
 };
 
-/** Admits requests with a known API key, and applies the rate limit to all others. */
+/** Admits requests to every route: questions with a known API key or within the rate limit, others within their own. */
 export const admit = ({ keys, usage, limiter, trustedProxies, metrics }: Admission): ApiMiddleware => {
   const { limit } = limiter;
   const policy = `"default";q=${limit.requests};w=${limit.windowMs / 1000}`;
@@ -54,7 +56,7 @@ export const admit = ({ keys, usage, limiter, trustedProxies, metrics }: Admissi
     return document;
   };
 
-  const take = (client: string) => takeOrThrow(limiter, client);
+  const take = (client: string) => orOverloaded(() => limiter.take(client));
   const rateLimitOf = ({ remaining, resetMs }: Decision) => ({
     "RateLimit-Policy": policy,
     RateLimit: `"default";r=${remaining};t=${Math.ceil(resetMs / 1000)}`,
@@ -63,7 +65,7 @@ export const admit = ({ keys, usage, limiter, trustedProxies, metrics }: Admissi
     // The request itself has been counted, and a retry counts again.
     if (count + 1 > limit.requests) throw tooManyAtOnce(limit);
     if (count === 0) return;
-    const decision = await takeOrThrow(limiter, client, count, count + 1);
+    const decision = await orOverloaded(() => limiter.take(client, count, count + 1));
     c.set("rateLimit", rateLimitOf(decision));
     if (decision.isAdmitted) return;
     metrics.requests.refused++;
@@ -72,9 +74,23 @@ export const admit = ({ keys, usage, limiter, trustedProxies, metrics }: Admissi
   const lookup = new BoundedLookup({ keys, take });
   const refusals = createRefusalTurns();
 
+  const admitToPages: ApiMiddleware = async (c, next) => {
+    const client = findClient(c);
+    const { isAdmitted, resetMs } = await orOverloaded(() => limiter.takePage(client));
+    if (!isAdmitted) {
+      await waitToRefuse(refusals, client);
+      throw tooManyToPages(limiter.pageLimit, Math.ceil(resetMs / 1000));
+    }
+    c.set("caller", { name: client, client, owner: null });
+    return next();
+  };
+
   return async (c, next) => {
+    const { path, method } = c.req;
+    // A preflight asks nothing yet.
+    if (!IS_QUESTION.test(path) || method === "OPTIONS") return admitToPages(c, next);
     // v1 has no keys, and ignores the header.
-    const text = TAKES_KEY.test(c.req.path) ? c.req.header("X-API-KEY") : undefined;
+    const text = TAKES_KEY.test(path) ? c.req.header("X-API-KEY") : undefined;
     const { socket } = c.env.incoming;
     const client = findClient(c);
     const cached = text ? keys.findCached(text, socket) : undefined;
@@ -105,24 +121,13 @@ export const admit = ({ keys, usage, limiter, trustedProxies, metrics }: Admissi
 };
 
 /** Applies the rate limit to the developer page, counted apart from requests to /registry and /wallets. */
-export const admitToPortal = ({
-  limiter,
-  trustedProxies,
-}: Pick<Admission, "limiter" | "trustedProxies">): ApiMiddleware => {
-  const { requests, windowMs } = limiter.limit;
-  const findClient = createClientFinder(trustedProxies);
-  return async (c, next) => {
-    const client = findClient(c);
-    const { isAdmitted, resetMs } = await takeOrThrow(limiter, `portal ${client}`);
-    if (!isAdmitted) {
-      const seconds = Math.ceil(resetMs / 1000);
-      const detail = `An address may send ${requests} requests in ${windowMs / 1000} s to this page. Try again in ${seconds} s.`;
-      throw new Problem("rate-limited", detail, { headers: { "Retry-After": String(seconds) } });
-    }
-    c.set("caller", { name: client, client, owner: null });
+export const admitToPortal =
+  (limiter: Limiter): ApiMiddleware =>
+  async (c, next) => {
+    const { isAdmitted, resetMs } = await orOverloaded(() => limiter.take(`portal ${c.get("caller").client}`));
+    if (!isAdmitted) throw tooManyToPages(limiter.limit, Math.ceil(resetMs / 1000));
     await next();
   };
-};
 
 /** Identifies the client of a request: without proxies, once per connection. */
 const createClientFinder = (trustedProxies: TrustedProxies | null) => {
@@ -141,9 +146,9 @@ const createClientFinder = (trustedProxies: TrustedProxies | null) => {
   };
 };
 
-const takeOrThrow = async (limiter: Limiter, ...requests: Parameters<Limiter["take"]>): Promise<Decision> => {
+const orOverloaded = async (take: () => Decision | Promise<Decision>): Promise<Decision> => {
   try {
-    return await limiter.take(...requests);
+    return await take();
   } catch (error) {
     if (!(error instanceof WindowFullError)) throw error;
     throw overloaded("Too many clients for the rate limit to count. Try again in a moment, or with an API key.");
@@ -154,6 +159,13 @@ const tooManyAtOnce = ({ requests, windowMs }: Limit) =>
   new Problem("rate-limited", `Without an API key, a body may have at most ${requests} checks: each is one request.`, {
     headers: { "Retry-After": String(windowMs / 1000) },
   });
+
+const tooManyToPages = ({ requests, windowMs }: Limit, seconds: number) =>
+  new Problem(
+    "rate-limited",
+    `An address may send ${requests} requests in ${windowMs / 1000} s to pages like this. Try again in ${seconds} s.`,
+    { headers: { "Retry-After": String(seconds) } },
+  );
 
 const tooManyRequests = ({ requests, windowMs }: Limit, seconds: number) =>
   new Problem(

@@ -11,7 +11,7 @@ const MAX_BESIDE_OTHERS = 12;
 /** Together with a query's deadline, a request ends within 2 s. */
 const MAX_WAIT_MS = 600;
 
-/** Answers the admitted requests of callers in turn: a flood of one caller hardly delays others. */
+/** Answers the requests of callers in turn, on every route: a flood of one caller hardly delays others. */
 export const takeTurns = ({ turns: load }: Pick<Metrics, "turns">): ApiMiddleware => {
   const callers = new RecentCallers();
   const turns = new Turns({
@@ -23,12 +23,16 @@ export const takeTurns = ({ turns: load }: Pick<Metrics, "turns">): ApiMiddlewar
   });
   return async (c, next) => {
     const { name } = c.get("caller");
-    const endTurn = await turns.take(name, callers.record(name) ? MAX_BESIDE_OTHERS : PLACES);
-    c.set("endTurn", endTurn);
+    const takeTurn = () => turns.take(name, callers.record(name) ? MAX_BESIDE_OTHERS : PLACES);
+    let release = await takeTurn();
+    c.set("endTurn", () => release());
+    c.set("takeTurn", async () => {
+      release = await takeTurn();
+    });
     try {
       await next();
     } finally {
-      endTurn();
+      release();
     }
   };
 };

@@ -228,8 +228,9 @@ test("InsightsCache gives the last reading while it reads again, once a minute, 
   now += 11_000;
   await insights.find();
   readings[2]?.resolve({ ...rows, summedChains: [1] });
-  await settle();
-  expect((await insights.find()).data.body).toContain("Ethereum");
+  await waitUntil("the new reading is shown", async () =>
+    String((await insights.find()).data.content).includes("Ethereum"),
+  );
 });
 
 test("InsightsCache throws a problem when its first reading fails", async () => {

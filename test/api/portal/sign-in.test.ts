@@ -193,6 +193,7 @@ test("sign-in returns 503 until the column of a new version exists", async () =>
 
 describe("a session", () => {
   test("expires, and the next sign-in deletes expired sessions and sign-ins", async () => {
+    await database.query("delete from service.session; delete from service.sign_in");
     const visitor = await signInVisitor(api);
     await new Visitor(api).begin(createWallet().address);
     await database.query(
