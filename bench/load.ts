@@ -54,13 +54,14 @@ const runLoad = async ({ ports, connections, ms, requests }: Load): Promise<Load
         const headEnd = received.indexOf(HEAD_END);
         if (headEnd === -1) return;
         const head = received.toString("latin1", 0, headEnd);
-        const length = /content-length: (\d+)/i.exec(head)?.[1];
+        const status = head.slice(9, 12);
+        // A preflight's answer has no body, and no length.
+        const length = status === "204" ? "0" : /content-length: (\d+)/i.exec(head)?.[1];
         const isWhole =
           length === undefined
             ? received.subarray(-CHUNKS_END.length).equals(CHUNKS_END)
             : received.length >= headEnd + HEAD_END.length + Number(length);
         if (!isWhole) return;
-        const status = head.slice(9, 12);
         statuses[status] = (statuses[status] ?? 0) + 1;
         received = null;
         latencies.push(performance.now() - sentAt);

@@ -1,4 +1,3 @@
-import { setImmediate as letOthersRun } from "node:timers/promises";
 import { badParameters } from "../contract/define-parameters.ts";
 import type { AskedBlock } from "../contract/parameters.ts";
 import type { Database } from "../database/database.ts";
@@ -6,11 +5,9 @@ import { type AnsweredBlock, showAnsweredBlock } from "../database/freshness.ts"
 import { toQuestion } from "../delegations/check-delegation.ts";
 import { Problem } from "../problem.ts";
 import type { Shards } from "../shards/shards.ts";
+import { inSlices } from "../slices.ts";
 import { answerTogether, type BulkAnswers, type BulkQuestion } from "./bulk-checks.ts";
 import { createCheckReader, type ReadCheck } from "./read-check.ts";
-
-/** Checks that are read or written before other requests get their turn: some 100 µs. */
-const SLICE = 10;
 
 /** `true`, `false` or the digits of a balance, or the check's own problem. */
 export type Answer = string | Problem;
@@ -19,17 +16,6 @@ export type Answer = string | Problem;
 type Asked = { place: number; question: BulkQuestion };
 
 type ReadableCheck = ReturnType<ReadCheck> & { place: number };
-
-/** Calls a function for each value, and lets other requests be answered in between. */
-export const inSlices = async <Value>(
-  values: readonly Value[],
-  use: (value: Value, index: number) => void,
-): Promise<void> => {
-  for (const [index, value] of values.entries()) {
-    if (index > 0 && index % SLICE === 0) await letOthersRun();
-    use(value, index);
-  }
-};
 
 /** Answers bulk requests. */
 export class BulkChecks {

@@ -1,21 +1,24 @@
 import { createRoute, z } from "@hono/zod-openapi";
 import { CHECKS } from "../../registry/check-rule.ts";
-import type { ApiApp } from "../context.ts";
+import type { ApiApp, ApiContext } from "../context.ts";
 import { addOperation } from "../contract/add-operation.ts";
 import { badParameters } from "../contract/define-parameters.ts";
 import { blocks, SAMPLES, validateBlocks } from "../contract/parameters.ts";
-import { createJsonReader } from "../contract/read-json.ts";
+import { parseBody, readBody } from "../contract/read-json.ts";
 import { describeBulkAnswers, OPTIONAL_KEY, ProblemSchema } from "../contract/responses.ts";
 import { overloaded } from "../database/problems.ts";
 import type { Dependencies } from "../delegations/dependencies.ts";
 import { Turns } from "../limits/turns.ts";
 import { Problem, problemDocument } from "../problem.ts";
 import { respond } from "../respond.ts";
-import { type Answer, BulkChecks, inSlices } from "./answer-checks.ts";
+import { renderInSlices } from "../slices.ts";
+import { type Answer, BulkChecks } from "./answer-checks.ts";
 import { isId } from "./read-check.ts";
 
 const MAX_CHECKS = 1_000;
+/** Room for 1,000 checks with a key, and for the 25 of the rate limit without one. */
 const MAX_BYTES = 1_000_000;
+const MAX_BYTES_WITHOUT_KEY = 32_768;
 
 /** Maximum uploads at a time, of up to 1 MB each, and those of one address. A client may upload slowly. */
 const UPLOADS = 128;
@@ -24,8 +27,6 @@ const MAX_UPLOADS = 4;
 const PLACES = 8;
 const MAX_OF_CALLER = 2;
 const WAITING = { maxWaiting: 16, maxWaitMs: 5_000 };
-
-const readBody = createJsonReader(MAX_BYTES);
 
 const number = z.union([z.string(), z.int().nonnegative().transform(String)], { error: "must be a block number" });
 
@@ -137,14 +138,18 @@ export const addBulkChecks = (app: ApiApp, { database, shards }: Dependencies): 
     c.get("endTurn")();
     const { client, owner } = c.get("caller");
     const endUpload = await uploads.take(client, MAX_UPLOADS);
-    const { checks, ...asked } = await readBody(c, Body).finally(endUpload);
-    const errors = validateBlocks(asked);
-    if (errors.length > 0) throw badParameters(errors);
-    await c.get("charge")(Math.max(0, checks.length - 1));
+    const text = await readChecks(c, owner !== null).finally(endUpload);
     const endTurn = await turns.take(owner ?? client, MAX_OF_CALLER);
     try {
+      const { checks, ...asked } = parseBody(text, Body);
+      const errors = validateBlocks(asked);
+      if (errors.length > 0) throw badParameters(errors);
+      await c.get("charge")(Math.max(0, checks.length - 1));
       const { answers, blocks } = await bulk.answer(checks, asked);
-      const json = await renderAnswers(checks, answers);
+      const json = await renderInSlices(
+        answers,
+        (answer, place) => `{${renderId(checks[place])}${renderAnswer(answer)}}`,
+      );
       const body = `{"answers":[${json}],"blocks":${JSON.stringify(Object.fromEntries(blocks))}}`;
       return respond(c, 200, body, { "Content-Type": "application/json", "Cache-Control": "no-store" });
     } finally {
@@ -153,11 +158,10 @@ export const addBulkChecks = (app: ApiApp, { database, shards }: Dependencies): 
   });
 };
 
-const renderAnswers = async (checks: readonly unknown[], answers: readonly Answer[]): Promise<string> => {
-  const lines: string[] = [];
-  await inSlices(checks, (check, place) => lines.push(`{${renderId(check)}${renderAnswer(answers[place] ?? "")}}`));
-  return lines.join();
-};
+const readChecks = (c: ApiContext, hasKey: boolean): Promise<string> =>
+  hasKey
+    ? readBody(c, MAX_BYTES)
+    : readBody(c, MAX_BYTES_WITHOUT_KEY, `; with an API key ${MAX_BYTES.toLocaleString("en")}`);
 
 /** A check's id, if it has one. */
 const renderId = (check: unknown): string => {

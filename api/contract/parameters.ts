@@ -45,15 +45,15 @@ export const coldWallet = (synonym?: string) =>
 export const contractWithExample = (example: Address) => address("The contract.", example);
 export const contract = contractWithExample(SAMPLES.nft);
 
-/** Parses a token id into decimal digits. */
+/** Parses a token id into decimal digits. The digits are counted first: BigInt() takes long for very many. */
 export const tokenIdWithExample = (example: string) =>
   parsedText("must be a whole number from 0 to 2^256-1, in decimal or 0x hex digits", (text) => {
-    if (!/^(\d+|0x[0-9a-f]+)$/i.test(text)) return undefined;
+    if (!/^(\d{1,78}|0x[0-9a-f]{1,64})$/i.test(text)) return undefined;
     const value = BigInt(text);
     return value <= MAX_UINT256 ? String(value) : undefined;
   }).openapi({
     type: "string",
-    pattern: "^([0-9]+|0x[0-9a-fA-F]+)$",
+    pattern: "^([0-9]{1,78}|0x[0-9a-fA-F]{1,64})$",
     description: "The token id, any uint256, in decimal or `0x` hex.",
     example,
   });
@@ -72,8 +72,9 @@ export const SCOPES = {
 const parseRights = (text: string): Hex | undefined => {
   if (/^(0x)?$/i.test(text)) return FULL_RIGHTS;
   if (/^0x[0-9a-f]{64}$/i.test(text)) return text.toLowerCase() as Hex;
+  if (/^0x/i.test(text) || text.length > 31) return undefined;
   const bytes = Buffer.from(text);
-  if (!/^0x/i.test(text) && bytes.length <= 31) return `0x${bytes.toString("hex").padEnd(64, "0")}`;
+  if (bytes.length <= 31) return `0x${bytes.toString("hex").padEnd(64, "0")}`;
   return undefined;
 };
 

@@ -11,14 +11,10 @@ export type Rendering = {
   numbers: "number" | "string";
 };
 
-/** Renders delegations of a wallet as JSON. Not JSON.stringify(): digits of any length become numbers. */
-export const renderDelegations = (delegations: readonly ListedDelegation[], rendering: Rendering): string => {
+/** Creates a function that renders a delegation of a wallet. Not JSON.stringify(): digits of any length become numbers. */
+export const createRenderer = (rendering: Rendering): ((delegation: ListedDelegation) => string) => {
   const wallet = checksumAddress(rendering.wallet);
-  let json = "";
-  for (const delegation of delegations) {
-    json += `${json && ","}{${renderFields(delegation, wallet, rendering)}${renderDetails(delegation, rendering)}}`;
-  }
-  return json;
+  return (delegation) => `{${renderFields(delegation, wallet, rendering)}${renderDetails(delegation, rendering)}}`;
 };
 
 const hasContract = (type: string) => type !== "ALL";

@@ -21,10 +21,12 @@ import { describeAnswers, LINK, OPTIONAL_KEY } from "../contract/responses.ts";
 import type { Freshness } from "../database/freshness.ts";
 import type { ParameterError } from "../problem.ts";
 import { answerHeaders, respond } from "../respond.ts";
-import { type Rendering, renderDelegations } from "./delegation-json.ts";
+import { renderInSlices } from "../slices.ts";
+import { createRenderer } from "./delegation-json.ts";
 import type { Dependencies } from "./dependencies.ts";
 import { encodeListCursor, isCursorOfList, type ListCursor } from "./list-cursor.ts";
 import { DelegationLists, type ListQuestion } from "./list-delegations.ts";
+import type { ListedDelegation } from "./list-rows.ts";
 import { streamList } from "./list-stream.ts";
 
 const address = z.string().openapi({ description: "EIP-55 checksummed." });
@@ -168,14 +170,15 @@ const answerList = async (
   const schema = shards.findSchema(version, chainId);
   const asked = { block: shards.findBlock(chainId, values), minBlock };
   const question = { schema, version, chainId, wallet, hasDetails: details, block: asked.block };
-  const rendering = { version, chainId, wallet, numbers };
+  const render = createRenderer({ version, chainId, wallet, numbers });
   const describeAnswer = (freshness: Freshness | null) =>
     answerHeaders(shards.requireFresh(chainId, freshness, asked), asked);
 
   // Nearly all lists are short.
   const short = limit === undefined ? await lists.readShort(question) : null;
   if (short) {
-    return respond(c, 200, `[${renderDelegations(short.delegations, rendering)}]`, describeAnswer(short.freshness));
+    const headers = describeAnswer(short.freshness);
+    return respond(c, 200, `[${await renderInSlices(short.delegations, render)}]`, headers);
   }
 
   const { freshness, delegations, end } = await lists.readPage(question, limit ?? MAX_LIMIT, cursor?.position);
@@ -183,10 +186,10 @@ const answerList = async (
   if (end && limit === undefined) {
     // A HEAD request has no body to stream.
     if (c.req.method === "HEAD") return respond(c, 200, null, headers);
-    return answerLongList(c, context, question, { rendering, describeAnswer });
+    return answerLongList(c, context, question, { render, describeAnswer });
   }
   if (end) headers.Link = `<${nextPagePath(c.req.url, encodeListCursor(end, question), asked.block)}>; rel="next"`;
-  return respond(c, 200, `[${renderDelegations(delegations, rendering)}]`, headers);
+  return respond(c, 200, `[${await renderInSlices(delegations, render)}]`, headers);
 };
 
 /** Streams a list that is too long to read at once. Its own statement returns its block. */
@@ -194,7 +197,10 @@ const answerLongList = async (
   c: ApiContext,
   { log, lists }: ListContext,
   question: ListQuestion,
-  answer: { rendering: Rendering; describeAnswer: (freshness: Freshness | null) => Record<string, string> },
+  answer: {
+    render: (delegation: ListedDelegation) => string;
+    describeAnswer: (freshness: Freshness | null) => Record<string, string>;
+  },
 ): Promise<Response> => {
   // Long lists have turns of their own.
   c.get("endTurn")();
@@ -212,7 +218,7 @@ const answerLongList = async (
       // Close the connection: a truncated list is invalid JSON, so no client takes it for the whole.
       socket.destroy();
     };
-    return respond(c, 200, streamList(list, answer.rendering, socket, abort), headers);
+    return respond(c, 200, streamList(list, answer.render, socket, abort), headers);
   } catch (error) {
     await list.close();
     throw error;

@@ -1,6 +1,6 @@
 import type { Socket } from "node:net";
-import { type Rendering, renderDelegations } from "./delegation-json.ts";
 import type { OpenList } from "./list-delegations.ts";
+import type { ListedDelegation } from "./list-rows.ts";
 
 const CHUNK_ROWS = 250;
 /** Time for a reader to take the list, plus time for each row that it has taken. A slower reader loses its connection. */
@@ -14,7 +14,7 @@ const TIMEOUT_PER_ROW_MS = 1;
  */
 export const streamList = (
   list: OpenList,
-  rendering: Rendering,
+  render: (delegation: ListedDelegation) => string,
   socket: Socket,
   abort: (reason: unknown) => void,
 ): ReadableStream<Uint8Array> => {
@@ -43,7 +43,7 @@ export const streamList = (
       async pull(controller) {
         try {
           const delegations = await list.read(CHUNK_ROWS);
-          const rows = renderDelegations(delegations, rendering);
+          const rows = delegations.map(render).join();
           const separator = sentRows === 0 ? "[" : rows && ",";
           sentRows += delegations.length;
           resetTimer();

@@ -56,12 +56,15 @@ export const answerGrants = async (
     isLastRead: candidate.number === rows,
   }));
   const { listed, end } = cutPage(candidates, limit, ORDER);
-  const content = {
-    wallet: checksumAddress(wallet),
-    check,
-    [list]: listed.map((candidate) => showCandidate(candidate, { list, wallet, check })),
-  };
-  return respondPage(c, values, { list: nameGrants(values), content, end, answer });
+  return respondPage(c, values, {
+    list: nameGrants(values),
+    content: { wallet: checksumAddress(wallet), check },
+    name: list,
+    rows: listed,
+    show: (candidate) => showCandidate(candidate, { list, wallet, check }),
+    end,
+    answer,
+  });
 };
 
 const readPosition = (cursor: WalletCursor | undefined): GrantsPosition | undefined => {

@@ -138,22 +138,29 @@ const answerDelegations = async (
   };
   const question = { wallet, versions: versionsOf(registry), directions, timestamp };
   const answer = await askNetworks(shards, values, listActive(database, question, { after, rows }));
-  const found = answer.rows.map((row) => ({
-    ...row,
-    position: [row.chainId, row.direction, row.blockNumber, row.logIndex],
-    isListed: row.isListed && row.chainId in answer.blocks,
-    isLastRead: row.isLastRead || Number(row.number) === rows,
-  }));
+  const found = answer.rows.map((row) =>
+    Object.assign(row, {
+      position: [row.chainId, row.direction, row.blockNumber, row.logIndex],
+      isListed: row.isListed && row.chainId in answer.blocks,
+      isLastRead: row.isLastRead || Number(row.number) === rows,
+    }),
+  );
   const { listed, end } = cutPage(found, limit, ACTIVE_ORDER);
-  const shown = listed.map((row) => {
-    const [vault, delegate] = row.direction === INCOMING ? [row.other, wallet] : [wallet, row.other];
-    return {
-      direction: row.direction === INCOMING ? "incoming" : "outgoing",
-      ...showDelegation({ ...row, vault, delegate }),
-    };
+  return respondPage(c, values, {
+    list: nameQuestion("delegations", values),
+    content: { wallet: checksumAddress(wallet) },
+    name: "delegations",
+    rows: listed,
+    show: (row) => {
+      const [vault, delegate] = row.direction === INCOMING ? [row.other, wallet] : [wallet, row.other];
+      return {
+        direction: row.direction === INCOMING ? "incoming" : "outgoing",
+        ...showDelegation({ ...row, vault, delegate }),
+      };
+    },
+    end,
+    answer,
   });
-  const content = { wallet: checksumAddress(wallet), delegations: shown };
-  return respondPage(c, values, { list: nameQuestion("delegations", values), content, end, answer });
 };
 
 const answerHistory = async (
@@ -171,16 +178,21 @@ const answerHistory = async (
     values,
     readHistory(database, { wallet, registry, timestamp }, { after, rows }),
   );
-  const found = answer.rows.map((row) => ({
-    ...row,
-    position: [row.blockTimestamp, row.chainId, row.blockNumber, row.logIndex, row.ordinal],
-    isListed: row.isListed && row.chainId in answer.blocks,
-    isLastRead: Number(row.number) === rows,
-  }));
+  const found = answer.rows.map((row) =>
+    Object.assign(row, {
+      position: [row.blockTimestamp, row.chainId, row.blockNumber, row.logIndex, row.ordinal],
+      isListed: row.isListed && row.chainId in answer.blocks,
+      isLastRead: Number(row.number) === rows,
+    }),
+  );
   const { listed, end } = cutPage(found, limit, HISTORY_ORDER);
-  const content = {
-    wallet: checksumAddress(wallet),
-    changes: listed.map((change) => showWalletChange(change, wallet)),
-  };
-  return respondPage(c, values, { list: nameQuestion("history", values), content, end, answer });
+  return respondPage(c, values, {
+    list: nameQuestion("history", values),
+    content: { wallet: checksumAddress(wallet) },
+    name: "changes",
+    rows: listed,
+    show: (change) => showWalletChange(change, wallet),
+    end,
+    answer,
+  });
 };

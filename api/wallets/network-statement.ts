@@ -105,7 +105,8 @@ export const readNetworks = async <Row>(
   const blocks = new Map<number, NetworkBlock>();
   for (const row of found) {
     const chainId = Number(row.chainId);
-    if (row.isFound) rows.push({ ...row, chainId });
+    // Not a copy: there may be thousands of rows.
+    if (row.isFound) rows.push(Object.assign(row, { chainId }));
     else
       blocks.set(chainId, { freshness: readBlock(row), number: row.answeredBlock, timestamp: row.answeredTimestamp });
   }

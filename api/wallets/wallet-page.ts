@@ -1,5 +1,6 @@
 import type { ApiContext } from "../context.ts";
-import { respondJson } from "../respond.ts";
+import { respond } from "../respond.ts";
+import { renderInSlices } from "../slices.ts";
 import type { NetworksAnswer } from "./ask-networks.ts";
 import { encodeWalletCursor } from "./wallet-cursor.ts";
 import type { NetworkValues } from "./wallet-parameters.ts";
@@ -44,24 +45,35 @@ export const cutPage = <Row extends Listable>(rows: readonly Row[], limit: numbe
   return { listed, end: null };
 };
 
-type Page = {
+type Page<Row> = {
   /** The name of its list. */
   list: string;
-  /** The rows and what they are of. */
+  /** What the rows are of. */
   content: object;
+  /** The name of the rows in the response. */
+  name: string;
+  rows: readonly Row[];
+  show: (row: Row) => object;
   end: Listable["position"] | null;
   answer: NetworksAnswer<unknown>;
 };
 
 /** Responds with a page, and the cursor of the next one. */
-export const respondPage = (
+export const respondPage = async <Row>(
   c: ApiContext,
   values: NetworkValues,
-  { list, content, end, answer: { blocks, unanswered, headers } }: Page,
-): Response => {
+  { list, content, name, rows, show, end, answer: { blocks, unanswered, headers } }: Page<Row>,
+): Promise<Response> => {
   const next =
     end && encodeWalletCursor({ list, position: end.map(String), ...keepNetworks(values, blocks, unanswered) });
-  return respondJson(c, { ...content, blocks, unanswered, next }, { ...headers, ...(next && linkTo(c, next)) });
+  const before = JSON.stringify(content).slice(0, -1);
+  const shown = await renderInSlices(rows, (row) => JSON.stringify(show(row)));
+  const after = JSON.stringify({ blocks, unanswered, next }).slice(1);
+  return respond(c, 200, `${before},"${name}":[${shown}],${after}`, {
+    "Content-Type": "application/json",
+    ...headers,
+    ...(next && linkTo(c, next)),
+  });
 };
 
 /** What the next pages have to know: the blocks that "finalized" means, and the networks that are missing. */

@@ -40,11 +40,13 @@ const VALUES: Record<string, Values> = {
   from: address(VAULT, FRIEND),
   contract: address(NFT, GUEST),
   tokenId: {
-    good: ["8520", "0", "0x0", "00", "007", `${MAX}`, `0x${MAX.toString(16)}`, "0xFf", "0X1f", `0x${"0".repeat(80)}1`],
+    good: ["8520", "0", "0x0", "00", "007", `${MAX}`, `0x${MAX.toString(16)}`, "0xFf", "0X1f", `0x${"0".repeat(63)}1`],
     bad: [
       ...["", " ", "-1", "-0", "+1", "--1", "1.5", "1.0", "1.", ".5", "1e3", "1E3", "0x1p3", " 1", "1 ", "1 000"],
       ...["1,000", "1_000", "1\n", "1\0", "1n", "0x", "0X", "0xg", "0x-1", "-0x1", "0x1.8", "0b1", "0o7", "x1", "ff"],
       ...["one", "true", "null", "NaN", "Infinity", "١", "１", `${MAX + 1n}`, `0x1${"0".repeat(64)}`, "9".repeat(200)],
+      // Digits are counted before they are converted.
+      ...[`0x${"0".repeat(64)}1`, `${"0".repeat(78)}1`],
     ],
     other: "8521",
     respelled: "0x2148",

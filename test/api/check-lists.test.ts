@@ -34,7 +34,7 @@ const GOOD: Cells[] = [
   { registry: "v2", check: "all", to: HOT.toLowerCase(), delegate: HOT, from: VAULT, chainId: "0137" },
   { ...TOKEN, tokenId: String(LARGEST) },
   { ...TOKEN, tokenId: `0x${LARGEST.toString(16).toUpperCase()}` },
-  { ...TOKEN, tokenId: `${"0".repeat(200)}8520`, delegate: GUEST },
+  { ...TOKEN, tokenId: `${"0".repeat(74)}8520`, delegate: GUEST },
   { ...V2, check: "erc20", contract: COIN, rights: "0x" },
   { ...V2, check: "erc20", contract: COIN, rights: OF_31_BYTES },
   { ...V2, check: "erc20", contract: COIN, rights: `0x${"aB".repeat(32)}` },

@@ -1,6 +1,7 @@
 /** Parts of an OpenAPI document that tests read. */
 export type Description = {
   openapi: string;
+  components?: { schemas?: Record<string, object> };
   paths: Record<
     string,
     Partial<
@@ -8,7 +9,7 @@ export type Description = {
         "get" | "post",
         {
           operationId: string;
-          requestBody?: { content: Record<string, { example?: unknown }> };
+          requestBody?: { content: Record<string, { example?: unknown; schema?: object }> };
           parameters?: {
             name: string;
             in: "path" | "query";

@@ -69,7 +69,7 @@ describe("readList()", () => {
 
   test("1,000 of the longest checks are less than 1 MB", async () => {
     const rights = `"${"\u0001".repeat(31)}"`;
-    const line = `v2,erc1155,${GUEST},${VAULT},${NFT},${"0".repeat(2000)}${LARGEST},${rights},999999999999999`;
+    const line = `v2,erc1155,${GUEST},${VAULT},${NFT},${LARGEST},${rights},999999999999999`;
     const { rows } = readList(`registry,check,to,from,contract,tokenId,rights,chainId\n${line}`, null);
     const check = rows[0]?.check ?? expect.fail(`${rows[0]?.problem}`);
     const sent: number[] = [];

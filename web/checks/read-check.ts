@@ -86,7 +86,7 @@ const CHAIN_ID = "must be a chain id in decimal digits";
 
 const isRegistry = (text: string): text is Registry => text === "v1" || text === "v2";
 const isAddress = (text: string) => /^0x[0-9a-f]{40}$/i.test(text);
-const isTokenId = (text: string) => /^(\d+|0x[0-9a-f]+)$/i.test(text) && BigInt(text) < 2n ** 256n;
+const isTokenId = (text: string) => /^(\d{1,78}|0x[0-9a-f]{1,64})$/i.test(text) && BigInt(text) < 2n ** 256n;
 const isRights = (text: string) =>
   /^0x/i.test(text) ? /^0x([0-9a-f]{64})?$/i.test(text) : new TextEncoder().encode(text).length <= 31;
 const isChainId = (text: string) => /^\d{1,15}$/.test(text);

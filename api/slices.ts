@@ -1,0 +1,33 @@
+import { setImmediate as nextTurn } from "node:timers/promises";
+
+/** Values that are used in one turn of the event loop: some 1 ms for rows of a list. */
+const SLICE = 50;
+
+let lastSlice = Promise.resolve();
+
+/** Waits for a turn of the event loop in which no other request runs a slice: together they leave time for the rest. */
+const waitForSlice = (): Promise<void> => {
+  lastSlice = lastSlice.then(() => nextTurn());
+  return lastSlice;
+};
+
+/** Calls a function for each value. Other requests are answered between slices, however many requests have slices. */
+export const inSlices = async <Value>(
+  values: readonly Value[],
+  use: (value: Value, index: number) => void,
+): Promise<void> => {
+  for (const [index, value] of values.entries()) {
+    if (index > 0 && index % SLICE === 0) await waitForSlice();
+    use(value, index);
+  }
+};
+
+/** Renders values as the content of a JSON array. */
+export const renderInSlices = async <Value>(
+  values: readonly Value[],
+  render: (value: Value, index: number) => string,
+): Promise<string> => {
+  const texts: string[] = [];
+  await inSlices(values, (value, index) => texts.push(render(value, index)));
+  return texts.join();
+};

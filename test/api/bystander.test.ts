@@ -1,0 +1,76 @@
+import { Agent } from "node:http";
+import pg from "pg";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { type Api, CHECK, createSampleDatabase, FRESH_FOR_A_DAY, launchApi } from "../support/api.ts";
+import { sendHttp } from "../support/http.ts";
+import { addKey } from "../support/keys.ts";
+import { measureLongestTurn } from "../support/longest-turn.ts";
+import type { Description } from "../support/openapi.ts";
+import {
+  drawHeaders,
+  drawWorstPortalRequests,
+  drawWorstRequests,
+  type WorstRequest,
+} from "../support/worst-requests.ts";
+
+// No request keeps the event loop, and with it everybody else, for long. test/slow/alone/bystander.test.ts measures
+// what another client notices.
+
+const MAX_TURN_MS = 50;
+/** The largest bodies, without a key and with one. */
+const MAX_BYTES = 32_768;
+const MAX_KEYED_BYTES = 1_000_000;
+
+let api: Api;
+let key: string;
+let document: Description;
+const agent = new Agent({ keepAlive: true, maxSockets: 1 });
+beforeAll(async () => {
+  const databaseUrl = await createSampleDatabase();
+  api = await launchApi({ databaseUrl, env: FRESH_FOR_A_DAY });
+  const database = new pg.Client(databaseUrl);
+  await database.connect();
+  ({ key } = await addKey(database));
+  await database.end();
+  document = (await (await api.get("/openapi.json")).json()) as Description;
+});
+afterAll(async () => {
+  agent.destroy();
+  await api?.stop();
+});
+
+/** Sends requests one by one. Returns those whose longest turn was too long, in the median of three. */
+const findSlow = async (requests: readonly WorstRequest[], headers: Record<string, string> = {}) => {
+  const send = (request: WorstRequest) =>
+    sendHttp(api.port, { ...request, headers: { ...request.headers, ...headers }, agent }, request.body);
+  const measure = async (request: WorstRequest) => {
+    const { result, longestMs } = await measureLongestTurn(() => send(request));
+    expect(result.status, `${request.name}: ${result.body.slice(0, 200)}`).toBeLessThan(500);
+    return longestMs;
+  };
+  const slow: string[] = [];
+  let longest = { ms: 0, name: "" };
+  for (const request of requests) {
+    const ms = await measure(request);
+    if (ms > longest.ms) longest = { ms, name: request.name };
+    if (ms < MAX_TURN_MS) continue;
+    // A garbage collection may fall into one of them.
+    const [, median = ms] = [ms, await measure(request), await measure(request)].sort((a, b) => a - b);
+    if (median >= MAX_TURN_MS) slow.push(`${median.toFixed(0)} ms: ${request.name}`);
+  }
+  console.log(`${requests.length} requests, the longest turn took ${longest.ms.toFixed(1)} ms: ${longest.name}`);
+  return slow;
+};
+
+test("no request without a key takes a long turn, whatever its parameters, headers and body", async () => {
+  expect(await findSlow([...drawWorstRequests(document, MAX_BYTES), ...drawHeaders(CHECK)])).toEqual([]);
+});
+
+test("no request to the developer page takes a long turn", async () => {
+  expect(await findSlow(drawWorstPortalRequests(api.url))).toEqual([]);
+});
+
+test("no body with a key takes a long turn", async () => {
+  const requests = drawWorstRequests(document, MAX_KEYED_BYTES).filter(({ body }) => body !== "");
+  expect(await findSlow(requests, { "X-API-KEY": key })).toEqual([]);
+});
