@@ -17,6 +17,7 @@ export type NetworkRows<Row> = { rows: Row[]; blocks: Map<number, NetworkBlock> 
 /** Asks one schema about networks that it has. */
 export type AskSchema<Row> = (schema: string, networks: readonly Network[]) => Promise<NetworkRows<Row>>;
 
+type NetworkAnswer = { freshness: Freshness; block: AnsweredBlock };
 type Unanswered = { chainId: number | null; problem: Problem };
 
 /** All rows, the blocks of the networks that can be answered for, and the other networks. */
@@ -35,14 +36,16 @@ export const askNetworks = async <Row>(
   ask: AskSchema<Row>,
 ): Promise<NetworksAnswer<Row>> => {
   const unanswered: Unanswered[] = findUnknownNetworks(shards, values);
-  const answered = new Map<number, { freshness: Freshness; block: AnsweredBlock }>();
+  const answered = new Map<number, NetworkAnswer>();
   const rows: Row[] = [];
   const answer = async ([schema, ofSchema]: [string, Network[]]) => {
     const found = await askSchema(ask, schema, ofSchema);
     for (const { chainId, block } of ofSchema) {
       try {
         if (found instanceof Problem) throw found;
-        answered.set(chainId, requireBlock(shards, chainId, found.blocks.get(chainId), { ...values, block }));
+        const answer = requireBlock(shards, chainId, found.blocks.get(chainId), { ...values, block });
+        if (values.block === "finalized") requireFinal(chainId, answer);
+        answered.set(chainId, answer);
       } catch (problem) {
         unanswered.push({ chainId, problem: toProblem(problem) });
       }
@@ -69,7 +72,7 @@ export const askNetworks = async <Row>(
 /** The headers of an answer about one network name its block, as those of other operations do. */
 const createHeaders = (
   { block, minBlock, timestamp }: AskedBlock,
-  [only, ...others]: readonly { freshness: Freshness; block: AnsweredBlock }[],
+  [only, ...others]: readonly NetworkAnswer[],
 ): Record<string, string> => {
   if (!only || others.length > 0) return { "Cache-Control": "no-store" };
   const headers = answerHeaders(only.freshness);
@@ -134,13 +137,22 @@ const requireBlock = (
   chainId: number,
   found: NetworkBlock | undefined,
   asked: AskedBlock,
-): { freshness: Freshness; block: AnsweredBlock } => {
+): NetworkAnswer => {
   const freshness = shards.requireFresh(chainId, found?.freshness ?? null, asked);
   if (asked.timestamp !== undefined) {
     const [number, timestamp] = [toNumber(found?.number ?? null), toNumber(found?.timestamp ?? null)];
     return { freshness, block: { number, timestamp, final: isFinal(freshness, asked) } };
   }
   return { freshness, block: showAnsweredBlock(freshness, asked.block) };
+};
+
+/** The block of a cursor need not be final: anyone can write one, and an index that is built anew has to reach it again. */
+const requireFinal = (chainId: number, { freshness, block }: NetworkAnswer): void => {
+  if (block.final) return;
+  const { finalizedBlock } = freshness;
+  throw notIndexed(
+    `${describeChain(chainId)} is final up to block ${finalizedBlock}, not yet up to block ${block.number}.`,
+  );
 };
 
 const toNumber = (digits: string | null) => (digits === null ? null : Number(digits));

@@ -11,9 +11,17 @@ export type WalletCursor = {
   missing: readonly (number | null)[];
 };
 
-/** Names a list by its question. With the cursor of another list, a page would silently skip rows. */
-export const nameList = (question: object): string =>
-  createHash("sha256").update(JSON.stringify(question)).digest("base64url").slice(0, 16);
+/**
+ * Names a list by its question. With the cursor of another list, a page would silently skip rows. The name starts with
+ * the number of parts of the list's positions: the history is ordered by time, then by four numbers like the others.
+ */
+export const nameList = (question: { list: string; [name: string]: unknown }): string => {
+  const hash = createHash("sha256").update(JSON.stringify(question)).digest("base64url");
+  return `${question.list === "history" ? 5 : 4}${hash.slice(0, 15)}`;
+};
+
+/** The chain of a position is the first of its last four numbers. */
+export const chainOf = ({ position }: WalletCursor): number => Number(position.at(-4));
 
 /** Writes a cursor as opaque text. */
 export const encodeWalletCursor = ({ list, position, blocks, missing }: WalletCursor): string => {
@@ -21,9 +29,10 @@ export const encodeWalletCursor = ({ list, position, blocks, missing }: WalletCu
   return Buffer.from(parts.join("~")).toString("base64url");
 };
 
-const NUMBER = "\\d{1,18}";
+const NUMBER = "(?:0|[1-9]\\d{0,17})";
+const START = `(4[\\w-]{15}~${NUMBER}(\\.${NUMBER}){3}|5[\\w-]{15}~${NUMBER}(\\.${NUMBER}){4})`;
 const PATTERN = new RegExp(
-  `^[\\w-]{16}~${NUMBER}(\\.${NUMBER}){3,4}~(${NUMBER}\\.${NUMBER}(\\.${NUMBER}\\.${NUMBER})*)?~(${NUMBER}(\\.${NUMBER})*)?$`,
+  `^${START}~(${NUMBER}\\.${NUMBER}(\\.${NUMBER}\\.${NUMBER})*)?~(${NUMBER}(\\.${NUMBER})*)?$`,
 );
 
 /** Reads a cursor of any list. */

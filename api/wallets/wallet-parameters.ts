@@ -21,7 +21,7 @@ import {
 } from "../contract/parameters.ts";
 import type { ParameterError } from "../problem.ts";
 import type { Shards } from "../shards/shards.ts";
-import { parseWalletCursor, type WalletCursor } from "./wallet-cursor.ts";
+import { chainOf, parseWalletCursor, type WalletCursor } from "./wallet-cursor.ts";
 
 // Parameters of the questions about a wallet on several networks.
 
@@ -58,6 +58,8 @@ const limit = integerUpTo(MAX_LIMIT).default(DEFAULT_LIMIT).openapi({
 });
 
 const WRONG_LIST = "is not from this list: start again without it";
+
+const WRONG_CURSOR: ParameterError = { parameter: "cursor", message: WRONG_LIST };
 
 const cursor = parsedText(WRONG_LIST, parseWalletCursor).optional().openapi({
   type: "string",
@@ -127,7 +129,7 @@ export const findNetworks = (shards: Shards, { chainId, registry }: Pick<Network
   return shards.chainStates().flatMap(({ chainId }) => (hasRegistry(chainId) ? [chainId] : []));
 };
 
-/** Reports networks that are not indexed here, and blocks that do not fit the networks. */
+/** Reports networks that are not indexed here, and blocks and a cursor that do not fit the networks. */
 export const validateNetworks = (shards: Shards, values: Partial<NetworkValues>): ParameterError[] => {
   const { chainId, registry, block, minBlock } = values;
   if (!chainId || !registry) return validateBlocks(values);
@@ -143,9 +145,32 @@ export const validateNetworks = (shards: Shards, values: Partial<NetworkValues>)
     isNumber && findNetworks(shards, { chainId, registry }).length > 1
       ? [{ parameter: block === undefined ? "minBlock" : "block", message }]
       : [];
-  return [...unknown.slice(0, 1), ...validateBlocks(values), ...ofSeveral];
+  const errors = [...unknown.slice(0, 1), ...validateBlocks(values), ...ofSeveral];
+  // An invalid block has no key, and is reported already.
+  if (errors.length > 0 || !values.cursor || !("block" in values)) return errors;
+  return canBeOf(values.cursor, shards, { chainId, registry, block }) ? [] : [WRONG_CURSOR];
+};
+
+/**
+ * Tells if a cursor has only networks of a question, and blocks only if they are what "finalized" meant on the page before:
+ * anyone can write a cursor. Without a network that is no longer indexed, the list has to start again.
+ */
+const canBeOf = (
+  cursor: WalletCursor,
+  shards: Shards,
+  { block, ...asked }: Pick<NetworkValues, "chainId" | "registry" | "block">,
+): boolean => {
+  const isOfAll = asked.chainId.length === 0;
+  const networks = findNetworks(shards, asked);
+  // While a shard has not started, its networks are not known: that is a 503.
+  const isAsked = (id: number) => networks.includes(id) || (isOfAll && shards.findUnknownChains() !== null);
+  return (
+    isAsked(chainOf(cursor)) &&
+    cursor.blocks.every(([id]) => block === "finalized" && isAsked(Number(id))) &&
+    cursor.missing.every((id) => (id === null ? isOfAll : isAsked(id)))
+  );
 };
 
 /** Reports the cursor of another list. @param list - the name of this list */
 export const validateCursor = (cursor: WalletCursor | undefined, list: string): ParameterError[] =>
-  !cursor || cursor.list === list ? [] : [{ parameter: "cursor", message: WRONG_LIST }];
+  !cursor || cursor.list === list ? [] : [WRONG_CURSOR];

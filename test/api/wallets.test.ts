@@ -1,3 +1,4 @@
+import pg from "pg";
 import { maxUint256, zeroHash } from "viem";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import {
@@ -356,16 +357,19 @@ test("a network that an early page is without stays named on all pages", async (
   }
 });
 
+/** Sets the newest final block of all chains. */
+const setFinalBlock = (database: pg.Client, schema: string, block: number) =>
+  database.query(
+    `update ${schema}._ponder_checkpoint
+     set finalized_checkpoint = overlay(finalized_checkpoint placing lpad($1::text, 16, '0') from 27 for 16)`,
+    [block],
+  );
+
 test("all pages of block=finalized are of the same blocks", async () => {
   const own = await createSampleDatabase();
   const database = await connectClient(own);
   const schema = await readServedSchema(database);
-  const finalize = (block: number) =>
-    database.query(
-      `update ${schema}._ponder_checkpoint
-       set finalized_checkpoint = overlay(finalized_checkpoint placing lpad($1::text, 16, '0') from 27 for 16)`,
-      [block],
-    );
+  const finalize = (block: number) => setFinalBlock(database, schema, block);
   await finalize(5);
   const { changes } = await ask<History>(`${VAULT}/history?chainId=1&block=5`);
   for (const query of ["", "chainId=1&"]) {
@@ -381,6 +385,101 @@ test("all pages of block=finalized are of the same blocks", async () => {
     if (query !== "") expect([...first.changes, ...second.changes]).toEqual(changes.slice(0, 2));
     await finalize(5);
   }
+});
+
+/** Replaces parts of a cursor's text: the name of its list, a position, blocks by chain, and missing chains. */
+const forge = (cursor: string | null, parts: { position?: string; blocks?: string; missing?: string }): string => {
+  const [list, position, blocks, missing] = Buffer.from(cursor ?? "", "base64url")
+    .toString()
+    .split("~");
+  const forged = { position, blocks, missing, ...parts };
+  return Buffer.from([list, forged.position, forged.blocks, forged.missing].join("~")).toString("base64url");
+};
+
+describe("a forged cursor", () => {
+  const FINAL = 40;
+  let ofFinal: Api;
+  beforeAll(async () => {
+    const own = await createSampleDatabase();
+    const database = new pg.Client(own);
+    await database.connect();
+    await setFinalBlock(database, await readServedSchema(database), FINAL);
+    await database.end();
+    ofFinal = await launchApi({ databaseUrl: own, env: FRESH_FOR_A_DAY });
+  });
+  afterAll(() => ofFinal?.stop());
+
+  const LISTS = ["vaults", "delegates", "delegations", "history"] as const;
+  const start = (list: string, chainId: number) =>
+    list === "history" ? `1600000000.${chainId}.0.0.0` : `${chainId}.0.0.0`;
+  const send = async (list: string, query: string, parts: Parameters<typeof forge>[1]) => {
+    const path = `${list === "vaults" ? HOT : VAULT}/${list}?limit=1&partial=true&contract=${NFT}&tokenId=8520&${query}`;
+    const { next } = await ask<WalletPage>(path, ofFinal);
+    if (next === null) return expect.fail(`${path} has no second page.`);
+    return askProblem(`${path}&cursor=${forge(next, { position: start(list, 1), ...parts })}`, ofFinal);
+  };
+  const refused = {
+    status: 400,
+    detail: "cursor is not from this list: start again without it.",
+    errors: ["cursor"],
+  };
+
+  test.for(LISTS)("of %s names no block unless the list is of final blocks", async (list) => {
+    for (const query of ["", "chainId=1", `chainId=1&block=${FINAL}`, "chainId=1&minBlock=1"]) {
+      expect(await send(list, query, { blocks: "137.0" }), query).toEqual(refused);
+      expect(await send(list, query, { blocks: "1.0" }), query).toEqual(refused);
+    }
+  });
+
+  test.for(LISTS)("of %s names no network but those of the question", async (list) => {
+    for (const [query, parts] of [
+      ["block=finalized", { blocks: "1.0.5.0" }],
+      ["block=finalized&chainId=1", { blocks: "1.0.137.0" }],
+      ["", { missing: "5" }],
+      ["", { missing: "100000000000000001" }],
+      ["chainId=1", { missing: "137" }],
+      ["chainId=1", { missing: "0" }],
+      ["", { position: start(list, 5) }],
+      ["chainId=1", { position: start(list, 137) }],
+    ] as const) {
+      expect(await send(list, query, parts), `${query} ${JSON.stringify(parts)}`).toEqual(refused);
+    }
+  });
+
+  test.for(LISTS)("of %s has a position with the parts of this list, in plain digits", async (list) => {
+    const good = start(list, 1);
+    const ofOther = start(list === "history" ? "vaults" : "history", 1);
+    for (const position of [ofOther, "1", "", `0${good}`, good.replace(/0$/, "-1"), `${good}.0.0`]) {
+      expect(await send(list, "", { position }), position).toEqual(refused);
+    }
+    expect(await send(list, "block=finalized", { blocks: "01.0" })).toEqual(refused);
+    expect(await send(list, "block=finalized", { blocks: "1" })).toEqual(refused);
+  });
+
+  test.for(LISTS)("of %s does not make a block final", async (list) => {
+    const newest = Number((await ofFinal.get(`/registry/v2/${VAULT}`)).headers.get("X-Indexed-Block"));
+    const ofBlock = (block: number) => send(list, "block=finalized&chainId=1", { blocks: `1.${block}` });
+    expect(await ofBlock(FINAL + 1)).toEqual({
+      status: 503,
+      detail: `Chain 1 (Ethereum) is final up to block ${FINAL}, not yet up to block ${FINAL + 1}.`,
+    });
+    expect(await ofBlock(newest + 1)).toEqual({
+      status: 503,
+      detail: `Chain 1 (Ethereum) is indexed up to block ${newest}, not yet up to block ${newest + 1}.`,
+    });
+  });
+});
+
+test("a network that an early page had and that is not known any more is a 503 while its shard has not started", async () => {
+  const { next } = await ask<History>(`${VAULT}/history?limit=1`);
+  const env = { ...FRESH_FOR_A_DAY, INDEX_SCHEMAS: "registry,later" };
+  const starting = await startTestApi({ databaseUrl, env });
+  const path = `${VAULT}/history?limit=1&cursor=${forge(next, { position: "1600000000.10.0.0.0" })}`;
+  expect(await askProblem(path, starting)).toMatchObject({
+    status: 503,
+    detail: expect.stringContaining('The chains of shard "later" are not known: it has not started.'),
+  });
+  expect(await askProblem(path)).toMatchObject({ status: 400, errors: ["cursor"] });
 });
 
 /** Adds changes of delegations from strangers to a wallet, one in each block from 101 on: made or revoked, in a registry. */
