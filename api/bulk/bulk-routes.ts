@@ -2,7 +2,7 @@ import { createRoute, z } from "@hono/zod-openapi";
 import { CHECKS } from "../../registry/check-rule.ts";
 import type { ApiApp, ApiContext } from "../context.ts";
 import { addOperation } from "../contract/add-operation.ts";
-import { badParameters } from "../contract/define-parameters.ts";
+import { badParameters, defineParameters } from "../contract/define-parameters.ts";
 import { blocks, SAMPLES, validateBlocks } from "../contract/parameters.ts";
 import { parseBody, readBody } from "../contract/read-json.ts";
 import { describeBulkAnswers, OPTIONAL_KEY, ProblemSchema } from "../contract/responses.ts";
@@ -37,9 +37,12 @@ const Body = z.object(
       .max(MAX_CHECKS, { error: `must have at most ${MAX_CHECKS.toLocaleString("en")} entries` }),
     block: number.optional().pipe(blocks.block),
     minBlock: number.optional().pipe(blocks.minBlock),
+    timestamp: z.never({ error: "is not taken here: use block or minBlock" }).optional(),
   },
   { error: "must be a JSON object with checks" },
 );
+
+const QUERY = defineParameters({ query: {}, useInstead: "use block or minBlock in the body" });
 
 const id = z.union([z.string(), z.int()]).optional().openapi({ description: "Returned with the answer." });
 const digits = z.union([z.string(), z.int()]);
@@ -136,6 +139,7 @@ export const addBulkChecks = (app: ApiApp, { database, shards }: Dependencies): 
   addOperation(app, ROUTE, async (c) => {
     // Bulk requests have turns of their own.
     c.get("endTurn")();
+    QUERY.read(c);
     const { client, owner } = c.get("caller");
     const endUpload = await uploads.take(client, MAX_UPLOADS);
     const text = await readChecks(c, owner !== null).finally(endUpload);

@@ -16,6 +16,7 @@ export const createCheckReader = (shards: Shards): ReadCheck => {
       query: { ...wallets, ...SCOPES[check], ...(version === "v2" && { rights }), chainId },
       // v1 has one name for each wallet.
       synonyms: version === "v2" ? { delegate: "to", vault: "from" } : {},
+      useInstead: "use block or minBlock beside checks",
       validate: shards.validateChain(version),
     });
   const definitions = new Map(

@@ -8,10 +8,15 @@ type ValuesOf<Params extends Shape, Query extends Shape> = z.output<z.ZodObject<
 /** A parameter that must not be repeated, even with the same value. */
 const UNREPEATABLE = "chainId";
 
+/** Parameters for the moment of an answer. An operation that ignored one would answer for another moment. */
+const MOMENTS = ["block", "minBlock", "timestamp"];
+
 /**
- * Defines the parameters of an operation, for its contract and for its handler.
+ * Defines the parameters of an operation, for its contract and for its handler. Ignores other parameters, but rejects
+ * moments that the operation does not take.
  * @param lists - query parameters that may be given several times: their schema is of an array
  * @param synonyms - other names of query parameters
+ * @param useInstead - how to ask about a moment; by default, by those parameters that the operation takes
  * @param validate - finds errors that involve several parameters
  * @param validateAll - finds errors of parameters that are valid otherwise
  */
@@ -20,6 +25,7 @@ export const defineParameters = <Query extends Shape, Params extends Shape = Rec
   query,
   lists = [],
   synonyms = {},
+  useInstead,
   validate,
   validateAll,
 }: {
@@ -27,6 +33,7 @@ export const defineParameters = <Query extends Shape, Params extends Shape = Rec
   query: Query;
   lists?: readonly string[];
   synonyms?: Readonly<Record<string, string>>;
+  useInstead?: string;
   validate?: (values: Partial<ValuesOf<Params, Query>>) => ParameterError[];
   validateAll?: (values: ValuesOf<Params, Query>) => ParameterError[];
 }) => {
@@ -36,6 +43,9 @@ export const defineParameters = <Query extends Shape, Params extends Shape = Rec
     const isList = lists.includes(name);
     return { name, synonym: synonyms[name], schema, isList, isRequired: !missing.success, defaultValue: missing.data };
   });
+  const taken = MOMENTS.filter((name) => name in query);
+  const otherMoments = MOMENTS.filter((name) => !(name in query));
+  const hint = useInstead ?? (taken.length > 0 ? `use ${taken.join(" or ")}` : "the answer is for now");
 
   /** Reads all parameters. Throws a Problem that names every bad one. */
   const parse = (texts: Texts): ValuesOf<Params, Query> => {
@@ -57,6 +67,9 @@ export const defineParameters = <Query extends Shape, Params extends Shape = Rec
         const usedName = named.length === 0 && renamed.length > 0 ? synonym : name;
         errors.push({ parameter: usedName ?? name, message: result.error });
       }
+    }
+    for (const name of otherMoments) {
+      if (texts.ofQuery(name).length > 0) errors.push({ parameter: name, message: `is not taken here: ${hint}` });
     }
     if (validate) errors.push(...validate(values as Partial<ValuesOf<Params, Query>>));
     if (validateAll && errors.length === 0) errors.push(...validateAll(values as ValuesOf<Params, Query>));

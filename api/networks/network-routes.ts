@@ -1,6 +1,7 @@
 import { createRoute, z } from "@hono/zod-openapi";
 import type { ApiApp } from "../context.ts";
 import { addOperation } from "../contract/add-operation.ts";
+import { defineParameters } from "../contract/define-parameters.ts";
 import type { Dependencies } from "../delegations/dependencies.ts";
 import { respondJson } from "../respond.ts";
 import { showNetworks } from "./show-networks.ts";
@@ -41,6 +42,7 @@ const NetworksSchema = z
 
 /** Adds the list of networks. It runs no query, and has no rate limit. */
 export const addNetworks = (app: ApiApp, { database, shards }: Pick<Dependencies, "database" | "shards">): void => {
+  const parameters = defineParameters({ query: {} });
   addOperation(
     app,
     createRoute({
@@ -54,6 +56,9 @@ export const addNetworks = (app: ApiApp, { database, shards }: Pick<Dependencies
         200: { description: "The networks.", content: { "application/json": { schema: NetworksSchema } } },
       },
     }),
-    (c) => respondJson(c, showNetworks(shards, database.isReachable), { "Cache-Control": "no-store" }),
+    (c) => {
+      parameters.read(c);
+      return respondJson(c, showNetworks(shards, database.isReachable), { "Cache-Control": "no-store" });
+    },
   );
 };

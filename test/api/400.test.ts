@@ -201,9 +201,18 @@ describe.for(OPERATIONS.map((operation) => [operation.path, operation] as const)
     }
   });
 
+  test("returns 400 for a timestamp: the answer would be for another time", async () => {
+    const message = "is not taken here: use block or minBlock";
+    for (const value of ["=1700000000", "=", "", "=soon", "=%zz", "=1&timestamp=2"]) {
+      const { errors } = await refusal(question(operation, [`timestamp${value}`]));
+      expect(errors, value).toEqual([{ parameter: "timestamp", message }]);
+    }
+    expect(await readVerdict(question(operation, ["chainId=one", "timestamp=1"]))).toEqual(["chainId", "timestamp"]);
+  });
+
   test("ignores unknown parameters with any value", async () => {
     const unknown = words("contract tokenId rights numbers details limit wallet apiKey chainid")
-      .concat("__proto__", "constructor", "toString", "0", "", "%", "%zz", "%00", "contract[]")
+      .concat("__proto__", "constructor", "toString", "0", "", "%", "%zz", "%00", "contract[]", "timestamp[]", "Block")
       .filter((name) => !parameters.includes(name));
     const values = ["", "garbage", "0x1", "-1", ...BAD_ESCAPES];
     const pairs = values.map((value) => unknown.map((name) => `${name}=${value}`));
@@ -255,6 +264,17 @@ test.for<[what: string, path: string, expected: string[]]>([
 ])("%s: 400", async ([, path, expected]) => {
   expect(await readVerdict(`/registry/${path}`)).toEqual(expected);
 });
+
+test.for(["block", "minBlock", "timestamp"])(
+  "/networks takes no %s, and ignores other parameters",
+  async (parameter) => {
+    const { errors } = await refusal(`/networks?${parameter}=1`);
+    expect(errors).toEqual([{ parameter, message: "is not taken here: the answer is for now" }]);
+    expect(await readVerdict(`/networks?${parameter.toUpperCase()}=1&contract=%zz`)).toBe(200);
+    // Monitors add parameters against caches.
+    for (const path of ["/health", "/ready", "/status"]) expect(await readVerdict(`${path}?${parameter}=1`)).toBe(200);
+  },
+);
 
 describe("a problem document", () => {
   test("lists every bad parameter with its error", async () => {

@@ -40,8 +40,10 @@ type Answers = {
   blocks: Record<string, { number: number; timestamp: number | null; final: boolean }>;
 };
 
-const post = (body: unknown, { headers = {}, to = api }: { headers?: Record<string, string>; to?: Api } = {}) =>
-  to.get(PATH, {
+type PostOptions = { headers?: Record<string, string>; query?: string; to?: Api };
+
+const post = (body: unknown, { headers = {}, query = "", to = api }: PostOptions = {}) =>
+  to.get(`${PATH}${query}`, {
     method: "POST",
     headers: { "Content-Type": "application/json", ...headers },
     body: typeof body === "string" ? body : JSON.stringify(body),
@@ -114,6 +116,9 @@ test("a bad check fails alone, with a problem that names every bad field", async
       { id: 2 ** 60, ...ALL },
       { id: 13, registry: { toString: 1 }, check: "all" },
       { id: 14, ...ALL, check: "erc721", contract: NFT, tokenId: 1.5 },
+      { id: 15, ...ALL, block: 1 },
+      { id: 16, ...ALL, to: "0x12", minBlock: "1", timestamp: "" },
+      { id: 17, ...ALL, block: null },
     ],
   });
   const shown = answers.map(({ id, result, problem }) => [id, result ?? `${problem?.status} ${problem?.detail}`]);
@@ -138,6 +143,14 @@ test("a bad check fails alone, with a problem that names every bad field", async
     [undefined, "400 id must be a string, or an integer up to 2^53."],
     [13, "400 registry must be v1 or v2."],
     [14, "400 tokenId must be a string."],
+    [15, "400 block is not taken here: use block or minBlock beside checks."],
+    [
+      16,
+      `400 to must be 0x and 40 hex digits. ${["minBlock", "timestamp"]
+        .map((name) => `${name} is not taken here: use block or minBlock beside checks.`)
+        .join(" ")}`,
+    ],
+    [17, true],
   ]);
 });
 
@@ -197,17 +210,37 @@ test("all checks are answered for a past block", async () => {
   expect(Object.keys((await ask({ checks: both137, block: "finalized" })).blocks)).toEqual(["1", "137"]);
 });
 
+test("a moment that is not taken is a 400, in the body and in the query", async () => {
+  const cases: [body: object, query: string, errors: Record<string, string>][] = [
+    [{ timestamp: 1 }, "", { timestamp: "is not taken here: use block or minBlock" }],
+    [{ timestamp: null, block: -1 }, "", { block: "must be a block", timestamp: "is not taken here" }],
+    [{}, "?block=1", { block: "is not taken here: use block or minBlock in the body" }],
+    [{}, "?minBlock=1&timestamp=%zz", { minBlock: "is not taken here", timestamp: "is not taken here" }],
+  ];
+  for (const [body, query, errors] of cases) {
+    const response = await post({ checks: [ALL], ...body }, { query });
+    const named = Object.entries(errors).map(([parameter, message]) => ({
+      parameter,
+      message: expect.stringMatching(`^${message}`),
+    }));
+    const found = (await response.json()) as { errors: { parameter: string }[] };
+    const sorted = found.errors.toSorted((a, b) => a.parameter.localeCompare(b.parameter));
+    expect([response.status, sorted], JSON.stringify({ body, query })).toEqual([400, named]);
+  }
+  expect((await post({ checks: [ALL], note: "ignored" }, { query: "?note=%zz" })).status).toBe(200);
+});
+
 test("a body that cannot be read is one problem", async () => {
+  const { key } = await addKey(database);
   const cases: [body: unknown, status: number, type: string, headers?: Record<string, string>][] = [
     ["{", 400, "bad-parameter"],
     ["[]", 400, "bad-parameter"],
     [{}, 400, "bad-parameter"],
     [{ checks: "all" }, 400, "bad-parameter"],
-    [{ checks: new Array(1001).fill(ALL) }, 400, "bad-parameter"],
+    [{ checks: new Array(1001).fill(ALL) }, 400, "bad-parameter", { "X-API-KEY": key }],
     [{ checks: [ALL], block: -1 }, 400, "bad-parameter"],
     [{ checks: [ALL], block: "latest" }, 400, "bad-parameter"],
     [{ checks: [ALL], block: 1, minBlock: 1 }, 400, "bad-parameter"],
-    [{ checks: [{ ...ALL, note: "x".repeat(1_000_000) }] }, 413, "body-too-large"],
     [{ checks: [ALL] }, 415, "unsupported-body", { "Content-Type": "text/plain" }],
   ];
   for (const [body, status, type, headers] of cases) {
@@ -219,6 +252,50 @@ test("a body that cannot be read is one problem", async () => {
     ]);
   }
   expect(await ask({ checks: [] })).toEqual({ answers: [], blocks: {} });
+});
+
+test("a body may have 32,768 bytes, with a key 1,000,000", async () => {
+  const { key } = await addKey(database);
+  const fill = (bytes: number) => {
+    const body = JSON.stringify({ checks: [ALL], note: "" });
+    return body.replace('"note":""', `"note":"${"x".repeat(bytes - body.length)}"`);
+  };
+  const send = async (bytes: number, headers = {}) => {
+    const response = await post(fill(bytes), { headers });
+    return [response.status, ((await response.json()) as { detail?: string }).detail];
+  };
+  expect(await send(32_768)).toEqual([200, undefined]);
+  expect(await send(32_769)).toEqual([413, "A body may have at most 32,768 bytes; with an API key 1,000,000."]);
+  expect(await send(1_000_000, { "X-API-KEY": key })).toEqual([200, undefined]);
+  expect(await send(1_000_001, { "X-API-KEY": key })).toEqual([413, "A body may have at most 1,000,000 bytes."]);
+});
+
+test("a body has at most 8 levels and 20,000 values, and texts in it may have any characters", async () => {
+  const { key } = await addKey(database);
+  const headers = { "X-API-KEY": key };
+  const tooMuch = [400, [{ parameter: "body", message: "must have at most 8 levels and 20,000 values" }]];
+  const send = async (note: string) => {
+    const response = await post(`{"checks":[${JSON.stringify(ALL)}],"note":${note}}`, { headers });
+    return [response.status, ((await response.json()) as { errors?: object[] }).errors];
+  };
+  const nest = (levels: number) => "[".repeat(levels) + "]".repeat(levels);
+  // The body itself is a level.
+  expect(await send(nest(7))).toEqual([200, undefined]);
+  expect(await send(nest(8))).toEqual(tooMuch);
+  expect(await send(`[${"{},".repeat(9_000)}{}]`)).toEqual([200, undefined]);
+  expect(await send(`[${"0,".repeat(20_000)}0]`)).toEqual(tooMuch);
+  expect(await send("[".repeat(100_000)), "not even JSON").toEqual(tooMuch);
+  for (const text of [
+    "[".repeat(50),
+    "{,".repeat(30_000),
+    '"[,'.repeat(30_000),
+    "\\".repeat(9),
+    '\\"[{,'.repeat(9_000),
+  ]) {
+    expect(await send(JSON.stringify(text)), text.slice(0, 9)).toEqual([200, undefined]);
+  }
+  // A quote after an escaped backslash ends a text.
+  expect(await send(`["\\\\",${nest(8)}]`)).toEqual(tooMuch);
 });
 
 test("only POST is allowed, from pages of any origin", async () => {

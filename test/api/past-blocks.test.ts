@@ -156,6 +156,8 @@ test("bad blocks are named together with other bad parameters", async () => {
     ["block=1&block=2", "block"],
     ["block=1&minBlock=1", "minBlock"],
     ["block=x&chainId=x", "chainId", "block"],
+    ["block=1&timestamp=1", "timestamp"],
+    ["block=x&minBlock=x&timestamp=x", "block", "minBlock", "timestamp"],
   ];
   for (const path of ALL) {
     for (const [at, ...parameters] of cases) {
