@@ -19,21 +19,24 @@ type AnswersJson = {
   blocks: Record<string, { number: number; final: boolean }>;
 };
 
-/** The most checks that one request may have. */
+/** The most checks that one request may have. Without a key, a body may have 32,768 bytes: a check has at most 520. */
 const MAX_CHECKS = 1_000;
+const MAX_CHECKS_WITHOUT_KEY = 60;
 
 /** Sends checks that are asked in the same tick as one request. Each fails alone. */
 export class CheckBatch {
   readonly #transport: Transport;
   readonly #retries: number;
   readonly #isBatched: boolean;
+  readonly #maxChecks: number;
   /** By the block that they ask about. */
   #waiting = new Map<string, { at: AtBlock; checks: Waiting[] }>();
 
-  constructor(transport: Transport, { retries, batch }: { retries: number; batch: boolean }) {
+  constructor(transport: Transport, { retries, batch, hasKey }: { retries: number; batch: boolean; hasKey: boolean }) {
     this.#transport = transport;
     this.#retries = retries;
     this.#isBatched = batch;
+    this.#maxChecks = hasKey ? MAX_CHECKS : MAX_CHECKS_WITHOUT_KEY;
   }
 
   ask(question: Question, at: AtBlock, signal: AbortSignal | undefined): Promise<Answer> {
@@ -95,7 +98,7 @@ export class CheckBatch {
         sent = checks.slice(0, granted);
         return { checks: sent.map(({ question }) => question), ...toBlockParameters(at) };
       },
-      cost: Math.min(checks.length, MAX_CHECKS),
+      cost: Math.min(checks.length, this.#maxChecks),
       signal,
     });
     const { answers, blocks } = (json ?? {}) as Partial<AnswersJson>;

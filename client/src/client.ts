@@ -102,7 +102,7 @@ export const createClient = (options: ClientOptions): RegistryClient => {
   if (!chain && (options.verify || options.fallback)) {
     throw new TypeError("To verify answers, or to fall back to the registries, set chain: readChain(…).");
   }
-  const checks = new CheckBatch(transport, { retries, batch });
+  const checks = new CheckBatch(transport, { retries, batch, hasKey: Boolean(options.apiKey) });
 
   const ask = async (check: AnyCheck, { signal, ...at }: AskOptions = {}): Promise<CheckAnswer> => {
     const question = toQuestion(check);

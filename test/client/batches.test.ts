@@ -94,11 +94,17 @@ const createLimitedService = (requests: number) => {
 };
 
 describe("many checks of the same tick", () => {
-  test("go in bodies of 1,000 without a limit, one after another, and each gets its own answer", async () => {
-    const { sizes, values } = await ask(2_500, (body) => answer(body));
-    expect(sizes).toEqual([25, 1000, 1000, 475]);
+  test("go in bodies of 1,000 with a key, one after another, and each gets its own answer", async () => {
+    const { sizes, values } = await ask(2_500, (body) => answer(body), { apiKey: "key" });
+    expect(sizes).toEqual([1000, 1000, 500]);
     expect(values).toEqual(allPlaces(2_500));
-    expect((await ask(2_500, (body) => answer(body), { apiKey: "key" })).sizes).toEqual([1000, 1000, 500]);
+  });
+
+  test("go in bodies of at most 60 without a key, even if the service has no limit or a high one", async () => {
+    const { sizes, values } = await ask(200, (body) => answer(body));
+    expect(sizes).toEqual([25, 60, 60, 55]);
+    expect(values).toEqual(allPlaces(200));
+    expect((await ask(200, createLimitedService(1000).reply, { apiKey: "" })).sizes).toEqual([25, 60, 60, 55]);
   });
 
   test.for([1, 7, 25, 1500])("use up a limit of %i in 10 s", async (requests) => {
@@ -153,7 +159,7 @@ describe("many checks of the same tick", () => {
       return answer(body);
     };
     const sending = await ask(2_000, abortSecond, {}, other.signal);
-    expect([sending.values, sending.sizes]).toEqual([allPlaces(25), [25, 1000]]);
+    expect([sending.values, sending.sizes]).toEqual([allPlaces(25), [25, 60]]);
   });
 
   test("are asked again together if their network is behind, and fail alone if it stays so", async () => {
@@ -172,6 +178,26 @@ describe("many checks of the same tick", () => {
     expect(lasting.errors[0]).toBeInstanceOf(RegistryError);
     expect(lasting.waits).toMatchObject([{ error: { message: "It is behind." } }, { limit: null }]);
   });
+});
+
+test("60 of the longest checks fit into a body without a key", async () => {
+  vi.useRealTimers();
+  const sizes: number[] = [];
+  const fetch = async (_: unknown, init: RequestInit | undefined) => {
+    sizes.push(String(init?.body).length);
+    const { checks } = JSON.parse(String(init?.body)) as Body;
+    return answer({ checks: checks.map(() => ({ tokenId: "1" })) });
+  };
+  const registry = createClient({ url: "http://service", fetch });
+  const longest = {
+    ...{ registry: "v2", check: "erc1155", delegate: ADDRESS, vault: ADDRESS, contract: ADDRESS },
+    ...{ tokenId: 2n ** 256n - 1n, rights: "\u0001".repeat(31), chainId: 999_999_999_999_999 },
+  } as const;
+  const at = { block: 999_999_999_999_999n };
+  await registry.checks(new Array(85).fill(longest), at);
+  expect(sizes).toHaveLength(2);
+  expect(sizes[1]).toBeLessThanOrEqual(32_768);
+  expect(sizes[1]).toBeGreaterThan(30_000);
 });
 
 test("the last check of many fails alone too, in a request of its own", async () => {
