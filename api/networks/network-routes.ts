@@ -40,7 +40,7 @@ const NetworksSchema = z
   })
   .openapi("Networks");
 
-/** Adds the list of networks. It runs no query, and has no rate limit. */
+/** Adds the list of networks. It runs no query, and counts as a page. */
 export const addNetworks = (app: ApiApp, { database, shards }: Pick<Dependencies, "database" | "shards">): void => {
   const parameters = defineParameters({ query: {} });
   addOperation(
