@@ -103,6 +103,16 @@ const RATE_LIMIT = {
 
 const RETRY_AFTER = { "Retry-After": header("Seconds to wait before trying again.") };
 
+/** The problem of every route that is not a question: each address has a generous limit of its own there. */
+export const TOO_MANY_TO_PAGES: RouteConfig["responses"] = {
+  429: problem("Too many requests from this address.", ["rate-limited"], RETRY_AFTER),
+};
+
+/** The problem of a block or time where none is taken. */
+export const BAD_MOMENT: RouteConfig["responses"] = {
+  400: problem("A block or a time is asked for: the answer is for now.", ["bad-parameter"]),
+};
+
 /** Describes the responses of an operation that answers from the index with headers for its block. */
 export const describeAnswers = (
   description: string,

@@ -2,6 +2,7 @@ import { createRoute, z } from "@hono/zod-openapi";
 import { networkName } from "../../registry/networks.ts";
 import type { ApiApp } from "../context.ts";
 import { addOperation } from "../contract/add-operation.ts";
+import { TOO_MANY_TO_PAGES } from "../contract/responses.ts";
 import { notIndexed, Problem } from "../problem.ts";
 import { respondJson } from "../respond.ts";
 import { newestKnownBlock, type Shards } from "../shards/shards.ts";
@@ -78,7 +79,10 @@ export const addHealth = (app: ApiApp, { shards, digests }: Health, build: Build
       operationId: "health",
       summary: "Is the process alive?",
       description: "Does not check the database.",
-      responses: { 200: json("The process is alive.", z.object({ status: z.literal("ok") })) },
+      responses: {
+        200: json("The process is alive.", z.object({ status: z.literal("ok") })),
+        ...TOO_MANY_TO_PAGES,
+      },
     }),
     (c) => respondJson(c, { status: "ok" }),
   );
@@ -92,6 +96,7 @@ export const addHealth = (app: ApiApp, { shards, digests }: Health, build: Build
     responses: {
       200: json("The service answers for every chain.", z.object({ status: z.literal("ready") })),
       503: { description: "A chain is not ready. The problem document names it and the reason." },
+      ...TOO_MANY_TO_PAGES,
     },
   });
   addOperation(app, ready, async (c) => {
@@ -110,7 +115,7 @@ export const addHealth = (app: ApiApp, { shards, digests }: Health, build: Build
     operationId: "status",
     summary: "The state of every chain",
     description: "The freshness of each chain, and the reason if it is not ready.",
-    responses: { 200: json("The state of the service and its chains.", StatusSchema) },
+    responses: { 200: json("The state of the service and its chains.", StatusSchema), ...TOO_MANY_TO_PAGES },
   });
   addOperation(app, state, async (c) => {
     const isReachable = await shards.refreshIfOld().then(

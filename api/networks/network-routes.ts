@@ -2,6 +2,7 @@ import { createRoute, z } from "@hono/zod-openapi";
 import type { ApiApp } from "../context.ts";
 import { addOperation } from "../contract/add-operation.ts";
 import { defineParameters } from "../contract/define-parameters.ts";
+import { BAD_MOMENT, TOO_MANY_TO_PAGES } from "../contract/responses.ts";
 import type { Dependencies } from "../delegations/dependencies.ts";
 import { respondJson } from "../respond.ts";
 import { showNetworks } from "./show-networks.ts";
@@ -54,6 +55,8 @@ export const addNetworks = (app: ApiApp, { database, shards }: Pick<Dependencies
       description: "Every network with a registry, mainnets first, and if it is indexed here.",
       responses: {
         200: { description: "The networks.", content: { "application/json": { schema: NetworksSchema } } },
+        ...BAD_MOMENT,
+        ...TOO_MANY_TO_PAGES,
       },
     }),
     (c) => {

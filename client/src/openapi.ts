@@ -2580,6 +2580,26 @@ export interface operations {
           "application/json": components["schemas"]["Networks"];
         };
       };
+      /** @description A block or a time is asked for: the answer is for now. */
+      400: {
+        headers: {
+          [name: string]: unknown;
+        };
+        content: {
+          "application/problem+json": components["schemas"]["Problem"];
+        };
+      };
+      /** @description Too many requests from this address. */
+      429: {
+        headers: {
+          /** @description Seconds to wait before trying again. */
+          "Retry-After": number;
+          [name: string]: unknown;
+        };
+        content: {
+          "application/problem+json": components["schemas"]["Problem"];
+        };
+      };
     };
   };
   health: {
@@ -2603,6 +2623,17 @@ export interface operations {
           };
         };
       };
+      /** @description Too many requests from this address. */
+      429: {
+        headers: {
+          /** @description Seconds to wait before trying again. */
+          "Retry-After": number;
+          [name: string]: unknown;
+        };
+        content: {
+          "application/problem+json": components["schemas"]["Problem"];
+        };
+      };
     };
   };
   ready: {
@@ -2624,6 +2655,17 @@ export interface operations {
             /** @enum {string} */
             status: "ready";
           };
+        };
+      };
+      /** @description Too many requests from this address. */
+      429: {
+        headers: {
+          /** @description Seconds to wait before trying again. */
+          "Retry-After": number;
+          [name: string]: unknown;
+        };
+        content: {
+          "application/problem+json": components["schemas"]["Problem"];
         };
       };
       /** @description A chain is not ready. The problem document names it and the reason. */
@@ -2651,6 +2693,17 @@ export interface operations {
         };
         content: {
           "application/json": components["schemas"]["Status"];
+        };
+      };
+      /** @description Too many requests from this address. */
+      429: {
+        headers: {
+          /** @description Seconds to wait before trying again. */
+          "Retry-After": number;
+          [name: string]: unknown;
+        };
+        content: {
+          "application/problem+json": components["schemas"]["Problem"];
         };
       };
     };
