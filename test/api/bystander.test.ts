@@ -39,8 +39,8 @@ afterAll(async () => {
   await api?.stop();
 });
 
-/** Sends requests one by one. Returns those whose longest turn was too long, in the median of three. */
-const findSlow = async (requests: readonly WorstRequest[], headers: Record<string, string> = {}) => {
+/** Sends requests one by one. Returns those whose longest turn was too long, five times. */
+const findSlow = async (requests: Iterable<WorstRequest>, headers: Record<string, string> = {}) => {
   const send = (request: WorstRequest) =>
     sendHttp(api.port, { ...request, headers: { ...request.headers, ...headers }, agent }, request.body);
   const measure = async (request: WorstRequest) => {
@@ -49,21 +49,23 @@ const findSlow = async (requests: readonly WorstRequest[], headers: Record<strin
     return longestMs;
   };
   const slow: string[] = [];
+  let count = 0;
   let longest = { ms: 0, name: "" };
   for (const request of requests) {
-    const ms = await measure(request);
+    count++;
+    let ms = await measure(request);
+    // A garbage collection may fall into some of them.
+    for (let again = 0; again < 4 && ms >= MAX_TURN_MS; again++) ms = Math.min(ms, await measure(request));
     if (ms > longest.ms) longest = { ms, name: request.name };
-    if (ms < MAX_TURN_MS) continue;
-    // A garbage collection may fall into one of them.
-    const [, median = ms] = [ms, await measure(request), await measure(request)].sort((a, b) => a - b);
-    if (median >= MAX_TURN_MS) slow.push(`${median.toFixed(0)} ms: ${request.name}`);
+    if (ms >= MAX_TURN_MS) slow.push(`${ms.toFixed(0)} ms: ${request.name}`);
   }
-  console.log(`${requests.length} requests, the longest turn took ${longest.ms.toFixed(1)} ms: ${longest.name}`);
+  console.log(`${count} requests, the longest turn took ${longest.ms.toFixed(1)} ms: ${longest.name}`);
   return slow;
 };
 
 test("no request without a key takes a long turn, whatever its parameters, headers and body", async () => {
-  expect(await findSlow([...drawWorstRequests(document, MAX_BYTES), ...drawHeaders(CHECK)])).toEqual([]);
+  expect(await findSlow(drawWorstRequests(document, MAX_BYTES))).toEqual([]);
+  expect(await findSlow(drawHeaders(CHECK))).toEqual([]);
 });
 
 test("no request to the developer page takes a long turn", async () => {
@@ -71,6 +73,8 @@ test("no request to the developer page takes a long turn", async () => {
 });
 
 test("no body with a key takes a long turn", async () => {
-  const requests = drawWorstRequests(document, MAX_KEYED_BYTES).filter(({ body }) => body !== "");
-  expect(await findSlow(requests, { "X-API-KEY": key })).toEqual([]);
+  const { "/registry/checks": checks } = document.paths;
+  if (!checks) throw new Error("The document lacks the operation with a body.");
+  const bodies = { ...document, paths: { "/registry/checks": checks } };
+  expect(await findSlow(drawWorstRequests(bodies, MAX_KEYED_BYTES), { "X-API-KEY": key })).toEqual([]);
 });

@@ -126,42 +126,47 @@ const replaceIn = (example: unknown, path: readonly string[], json: string): str
 };
 
 /** Values of a field as JSON, of some length. */
-const drawValues = (length: number): [how: string, json: string][] => [
-  ...TEXTS.map((text): [string, string] => {
-    const one = JSON.stringify(text).slice(1, -1);
-    return [`text ${JSON.stringify(text)} …`, `"${fill(one, length - 2)}"`];
-  }),
-  ["text 0xff …", `"${fill("f", length - 2, "0x")}"`],
-  ["number 99 …", fill("9", length)],
-  ["number 0.00 …", fill("0", length, "0.")],
-  ["nested arrays", `${"[".repeat(length / 2)}${"]".repeat(length / 2)}`],
-  ["nested objects", `${fill('{"a":', (length * 5) / 6)}1${"}".repeat(length / 6 - 1)}`],
-  ["open brackets", "[".repeat(length)],
-  ["many keys", `{${Array.from({ length: length / 9 - 1 }, (_, index) => `"${index.toString(36)}":1`).join()}}`],
-  ["numeric keys", `{${Array.from({ length: length / 12 - 1 }, (_, index) => `"${index * 97}":1`).join()}}`],
-  ["many arrays", `[${fill("[],", length - 6)}[]]`],
-  ["many objects", `[${fill("{},", length - 6)}{}]`],
-  ["many numbers", `[${fill("1,", length - 4)}1]`],
-  ["many keys of one name", `{${fill('"a":1,', length - 8)}"a":1}`],
+const VALUES: [how: string, write: (length: number) => string][] = [
+  ...TEXTS.map((text): [string, (length: number) => string] => [
+    `text ${JSON.stringify(text)} …`,
+    (length) => `"${fill(JSON.stringify(text).slice(1, -1), length - 2)}"`,
+  ]),
+  ["text 0xff …", (length) => `"${fill("f", length - 2, "0x")}"`],
+  ["number 99 …", (length) => fill("9", length)],
+  ["number 0.00 …", (length) => fill("0", length, "0.")],
+  ["nested arrays", (length) => `${"[".repeat(length / 2)}${"]".repeat(length / 2)}`],
+  ["nested objects", (length) => `${fill('{"a":', (length * 5) / 6)}1${"}".repeat(length / 6 - 1)}`],
+  ["open brackets", (length) => "[".repeat(length)],
+  ["many keys", (length) => `{${list(length / 9 - 1, (index) => `"${index.toString(36)}":1`)}}`],
+  ["numeric keys", (length) => `{${list(length / 12 - 1, (index) => `"${index * 97}":1`)}}`],
+  ["many arrays", (length) => `[${fill("[],", length - 6)}[]]`],
+  ["many objects", (length) => `[${fill("{},", length - 6)}{}]`],
+  ["many numbers", (length) => `[${fill("1,", length - 4)}1]`],
+  ["many keys of one name", (length) => `{${fill('"a":1,', length - 8)}"a":1}`],
 ];
 
-const drawBodies = (
-  method: string,
-  path: string,
-  { schema, example }: { schema: Schema; example: unknown },
+const list = (length: number, write: (index: number) => string) =>
+  Array.from({ length }, (_, index) => write(index)).join();
+
+type Content = { schema: Schema; example: unknown };
+
+function* drawBodies(
+  request: Pick<WorstRequest, "method" | "path">,
+  { schema, example }: Content,
   resolve: (schema: Schema) => Schema,
   maxBytes: number,
-): WorstRequest[] =>
-  listFields(schema, resolve).flatMap((field) => {
-    const room = maxBytes - replaceIn(example, field.path, "").length;
-    return drawValues(room).flatMap(([how, json]) => {
-      const body = replaceIn(example, field.path, json);
-      // Lone surrogates grow when they are encoded.
-      const isSent = Buffer.byteLength(body) <= maxBytes;
-      const name = `${field.path.join(".") || "body"}: ${how}`;
-      return isSent ? [{ name, method, path, headers: { "Content-Type": "application/json" }, body }] : [];
-    });
-  });
+): Generator<WorstRequest> {
+  for (const { path } of listFields(schema, resolve)) {
+    const room = maxBytes - replaceIn(example, path, "").length;
+    for (const [how, write] of VALUES) {
+      const body = replaceIn(example, path, write(room));
+      const name = `${path.join(".") || "body"}: ${how}`;
+      // Some texts grow when they are encoded.
+      if (Buffer.byteLength(body) > maxBytes) continue;
+      yield { ...request, name, headers: { "Content-Type": "application/json" }, body };
+    }
+  }
+}
 
 /** The operations of the developer page, which the document leaves out. */
 const PORTAL: Description["paths"] = Object.fromEntries(
@@ -177,31 +182,26 @@ const PORTAL: Description["paths"] = Object.fromEntries(
 );
 
 /** Draws bodies for every operation of the developer page, as its own page would send them. */
-export const drawWorstPortalRequests = (origin: string): WorstRequest[] =>
-  drawWorstRequests({ openapi: "3.1.0", paths: PORTAL }, 32_768).map((request) => ({
-    ...request,
-    headers: { ...request.headers, Origin: origin },
-  }));
+export function* drawWorstPortalRequests(origin: string): Generator<WorstRequest> {
+  for (const request of drawWorstRequests({ openapi: "3.1.0", paths: PORTAL }, 32_768)) {
+    yield { ...request, headers: { ...request.headers, Origin: origin } };
+  }
+}
 
-/** Draws requests for every operation of a document. @param maxBytes - the largest body that is let through */
-export const drawWorstRequests = (document: Description, maxBytes: number): WorstRequest[] => {
+/**
+ * Draws requests for every operation of a document, one at a time: together, the bodies would fill the memory.
+ * @param maxBytes - the largest body that is let through
+ */
+export function* drawWorstRequests(document: Description, maxBytes: number): Generator<WorstRequest> {
   const schemas = (document.components?.schemas ?? {}) as Record<string, Schema>;
   const resolve = (schema: Schema): Schema =>
     schema.$ref === undefined ? schema : (schemas[schema.$ref.split("/").at(-1) ?? ""] ?? {});
-  return Object.entries(document.paths).flatMap(([path, methods]) =>
-    Object.entries(methods).flatMap(([method, operation]) => {
-      const content = operation.requestBody?.content["application/json"];
-      const requests =
-        content?.schema === undefined
-          ? drawUrls(path, operation)
-          : drawBodies(
-              method.toUpperCase(),
-              path,
-              { example: {}, ...content, schema: content.schema },
-              resolve,
-              maxBytes,
-            );
-      return requests.map((request) => ({ ...request, name: `${method} ${path}, ${request.name}` }));
-    }),
-  );
-};
+  for (const [path, methods] of Object.entries(document.paths)) {
+    for (const [name, operation] of Object.entries(methods)) {
+      const { schema, example = {} } = operation.requestBody?.content["application/json"] ?? {};
+      const request = { method: name.toUpperCase(), path };
+      const drawn = schema ? drawBodies(request, { schema, example }, resolve, maxBytes) : drawUrls(path, operation);
+      for (const each of drawn) yield { ...each, name: `${name} ${path}, ${each.name}` };
+    }
+  }
+}
