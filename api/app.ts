@@ -10,7 +10,7 @@ import type { ApiContext, ApiEnv, ApiMiddleware } from "./context.ts";
 import { addChecks } from "./delegations/check-routes.ts";
 import type { Dependencies } from "./delegations/dependencies.ts";
 import { addLists } from "./delegations/list-routes.ts";
-import { addPortal, type Portal } from "./developers/developer-routes.ts";
+import { addPortal, keepPrivate, PORTAL_PATH, type Portal } from "./developers/developer-routes.ts";
 import { addHealth, type Build } from "./health/health-routes.ts";
 import type { StateDigests } from "./health/state-digests.ts";
 import type { InsightsCache } from "./insights/insights-cache.ts";
@@ -47,6 +47,7 @@ export const createApp = async ({ dependencies, admission, build, log, assets, p
   // The middleware, in the order in which requests pass it: no route is without it.
   app.use(requestId({ headerName: "", generator: createRequestId(admission.trustedProxies) }));
   app.use(observer.observe);
+  if (portal) app.use(PORTAL_PATH, keepPrivate);
   app.use(admit(admission));
   app.use(takeTurns(admission.metrics));
   if (portal) addPortal(app, portal, admitToPortal(admission.limiter));

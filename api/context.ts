@@ -9,6 +9,8 @@ export type Caller = {
   client: string;
   /** Owner of the key: an account, or for an operator's key the key itself. Null without a key. */
   owner: string | null;
+  /** True if it asks a question, false for a page, a document or a health check. */
+  asks: boolean;
 };
 
 /** Hono's environment: the types of `c.env` and `c.var`. */

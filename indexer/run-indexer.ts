@@ -54,11 +54,13 @@ export const runIndexer = async (settings: IndexerSettings, options: Options): P
 
   const { databaseUrl } = options;
   const readers = startEndingLongReaders({ databaseUrl, maxSeconds: settings.analystMaxSeconds, log });
+  let database: IndexerDatabase | undefined;
   try {
-    const database = await rejectOnAbort(signal, IndexerDatabase.connect(databaseUrl));
-    await indexShard(settings, database, options).finally(() => database.close());
+    database = await rejectOnAbort(signal, IndexerDatabase.connect(databaseUrl));
+    await indexShard(settings, database, options);
   } finally {
-    await readers.stop();
+    // Together: a database that does not respond delays the end only once.
+    await Promise.all([database?.close(), readers.stop()]);
   }
 };
 

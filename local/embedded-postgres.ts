@@ -288,10 +288,16 @@ const hasOwnFolder = async (path: string, owner: number): Promise<boolean> => {
 /** Copies a folder to a path where there is none. An interrupted copy leaves none there. */
 const copyFolder = async (from: string, to: string): Promise<void> => {
   const draft = await mkdtemp(`${to}.`);
-  await cp(from, draft, { recursive: true, verbatimSymlinks: true });
-  // mkdtemp() lets only root enter.
-  await chmod(draft, 0o755);
-  await rename(draft, to);
+  try {
+    await cp(from, draft, { recursive: true, verbatimSymlinks: true });
+    // mkdtemp() lets only root enter.
+    await chmod(draft, 0o755);
+    await rename(draft, to);
+  } catch (error) {
+    await rm(draft, { recursive: true, force: true });
+    // Another start has made the same copy.
+    if (!(await hasOwnFolder(to, ROOT))) throw error;
+  }
 };
 
 const hash = (text: string) => createHash("sha256").update(text).digest("hex").slice(0, 12);

@@ -3,6 +3,7 @@ import pg from "pg";
 import type { Logger } from "pino";
 import { withPatience } from "./deadline.ts";
 import { CONNECT_TIMEOUT_MS } from "./pools.ts";
+import { explainSqlState } from "./postgres-errors.ts";
 
 const PROBE_INTERVAL_MS = 500;
 /** Time for a probe in which this process is not stalled. */
@@ -61,22 +62,28 @@ export class CircuitBreaker {
   }
 
   async #canConnect(): Promise<boolean> {
-    const client = new pg.Client({
-      connectionString: this.#url,
-      application_name: "api",
-      // Close the connection of a failed probe.
-      connectionTimeoutMillis: 2 * CONNECT_TIMEOUT_MS,
-      query_timeout: 2 * CONNECT_TIMEOUT_MS,
-    });
-    client.on("error", () => {});
-    const probe = client.connect().then(() => client.query("select 1"));
+    let client: pg.Client | undefined;
     try {
-      await withPatience(PROBE_TIMEOUT_MS, probe, () => new Error("The probe took too long."));
+      client = new pg.Client({
+        connectionString: this.#url,
+        application_name: "api",
+        // Close the connection of a failed probe.
+        connectionTimeoutMillis: 2 * CONNECT_TIMEOUT_MS,
+        query_timeout: 2 * CONNECT_TIMEOUT_MS,
+      });
+      client.on("error", () => {});
+      await withPatience(PROBE_TIMEOUT_MS, ask(client), () => new Error("The probe took too long."));
       return true;
-    } catch {
-      return false;
+    } catch (error) {
+      // A database without a free connection answers: the pools have theirs.
+      return explainSqlState(error) !== null;
     } finally {
-      client.end().catch(() => {});
+      client?.end().catch(() => {});
     }
   }
 }
+
+const ask = async (client: pg.Client): Promise<void> => {
+  await client.connect();
+  await client.query("select 1");
+};

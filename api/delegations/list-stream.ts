@@ -1,4 +1,5 @@
 import type { Socket } from "node:net";
+import { renderInSlices } from "../slices.ts";
 import type { OpenList } from "./list-delegations.ts";
 import type { ListedDelegation } from "./list-rows.ts";
 
@@ -43,7 +44,7 @@ export const streamList = (
       async pull(controller) {
         try {
           const delegations = await list.read(CHUNK_ROWS);
-          const rows = delegations.map(render).join();
+          const rows = await renderInSlices(delegations, render);
           const separator = sentRows === 0 ? "[" : rows && ",";
           sentRows += delegations.length;
           resetTimer();

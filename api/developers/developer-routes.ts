@@ -60,6 +60,15 @@ const NewKey = z.object({ name: keyName });
 /** Up to several times the largest signature of a contract wallet. */
 const readJson = createJsonReader(32_768);
 
+/** Path of the developer page's routes. */
+export const PORTAL_PATH = "/developers/api/*";
+
+/** Keeps every response of these routes to our own pages, refusals included. */
+export const keepPrivate: ApiMiddleware = async (c, next) => {
+  c.set("isPrivate", true);
+  await next();
+};
+
 /** Adds the routes of the developer page: sign-in, and the keys of the signed-in wallet. */
 export const addPortal = (app: ApiApp, portal: Portal, admitRequest: ApiMiddleware): void => {
   app.all("/developers/api/challenge", allowOwnPages("POST"), admitRequest);
@@ -217,7 +226,6 @@ const keyJson = ({ name, prefix, createdAt, revokedAt, lastUsedAt, requests, day
 const allowOwnPages =
   (...methods: string[]): ApiMiddleware =>
   async (c, next) => {
-    c.set("isPrivate", true);
     if (!methods.includes(c.req.method)) throw methodNotAllowed(methods);
     await next();
   };

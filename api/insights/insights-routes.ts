@@ -15,6 +15,8 @@ export const addInsights = (app: ApiApp, insights: InsightsCache): void => {
   for (const name of ["data", "newest"] as const) {
     let served: { asset: Asset; serve: ReturnType<typeof serveAsset> } | undefined;
     addRoute(app, `/insights/${name}`, respondNotModified(["Age"]), async (c) => {
+      // The first reading may take long.
+      c.get("endTurn")();
       const { [name]: asset, readAt } = await insights.find();
       if (served?.asset !== asset) served = { asset, serve: serveAsset(asset, HEADERS) };
       return served.serve(c, { Age: String(Math.max(0, Math.floor((Date.now() - readAt) / 1000))) });

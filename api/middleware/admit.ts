@@ -81,7 +81,7 @@ export const admit = ({ keys, usage, limiter, trustedProxies, metrics }: Admissi
       await waitToRefuse(refusals, client);
       throw tooManyToPages(limiter.pageLimit, Math.ceil(resetMs / 1000));
     }
-    c.set("caller", { name: client, client, owner: null });
+    c.set("caller", { name: client, client, owner: null, asks: false });
     return next();
   };
 
@@ -99,7 +99,7 @@ export const admit = ({ keys, usage, limiter, trustedProxies, metrics }: Admissi
       usage.count(key.id);
       metrics.requests.keyed++;
       const name = `key ${key.id}`;
-      c.set("caller", { name, client, owner: key.owner ?? name });
+      c.set("caller", { name, client, owner: key.owner ?? name, asks: true });
       c.set("charge", async (count) => usage.count(key.id, count));
       return next();
     }
@@ -114,7 +114,7 @@ export const admit = ({ keys, usage, limiter, trustedProxies, metrics }: Admissi
     metrics.requests.admitted++;
     // An unknown key counts like a request without one.
     if (key) throw new Problem("unknown-key", key.reason);
-    c.set("caller", { name: client, client, owner: null });
+    c.set("caller", { name: client, client, owner: null, asks: true });
     c.set("charge", (count) => charge(c, client, count));
     return next();
   };

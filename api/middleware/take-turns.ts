@@ -4,11 +4,11 @@ import { RecentCallers } from "../limits/recent-callers.ts";
 import { Turns } from "../limits/turns.ts";
 import type { Metrics } from "../metrics/metrics.ts";
 
-/** Requests that are answered at a time. A caller that is alone may have all of them. */
+/** Requests that are answered at a time. A caller that asks alone may have all of them. */
 const PLACES = 512;
-/** Requests of one caller while there are others, who wait for these. */
+/** Requests of one caller while there are others, who wait for these, and to pages: they are no others. */
 const MAX_BESIDE_OTHERS = 12;
-/** Together with a query's deadline, a request ends within 2 s. */
+/** Together with a query's deadline, a question ends within 2 s. */
 const MAX_WAIT_MS = 600;
 
 /** Answers the requests of callers in turn, on every route: a flood of one caller hardly delays others. */
@@ -22,8 +22,8 @@ export const takeTurns = ({ turns: load }: Pick<Metrics, "turns">): ApiMiddlewar
     refuse: () => overloaded("Too many of your requests wait to be answered. Send fewer at a time."),
   });
   return async (c, next) => {
-    const { name } = c.get("caller");
-    const takeTurn = () => turns.take(name, callers.record(name) ? MAX_BESIDE_OTHERS : PLACES);
+    const { name, asks } = c.get("caller");
+    const takeTurn = () => turns.take(name, asks && !callers.record(name) ? PLACES : MAX_BESIDE_OTHERS);
     let release = await takeTurn();
     c.set("endTurn", () => release());
     c.set("takeTurn", async () => {

@@ -168,11 +168,14 @@ function* drawBodies(
   }
 }
 
+/** The message of session requests: a test may replace it by one that it was given. */
+export const EXAMPLE_MESSAGE = "x wants you to sign in";
+
 /** The operations of the developer page, which the document leaves out. */
 const PORTAL: Description["paths"] = Object.fromEntries(
   Object.entries({
     challenge: { address: `0x${"1".repeat(40)}`, chainId: 1 },
-    session: { message: "x wants you to sign in", signature: `0x${"1b".repeat(65)}` },
+    session: { message: EXAMPLE_MESSAGE, signature: `0x${"1b".repeat(65)}` },
     keys: { name: "key" },
   }).map(([name, example]) => {
     const properties = Object.fromEntries(Object.keys(example).map((field) => [field, {}]));
@@ -183,7 +186,8 @@ const PORTAL: Description["paths"] = Object.fromEntries(
 
 /** Draws bodies for every operation of the developer page, as its own page would send them. */
 export function* drawWorstPortalRequests(origin: string): Generator<WorstRequest> {
-  for (const request of drawWorstRequests({ openapi: "3.1.0", paths: PORTAL }, 32_768)) {
+  // Room for a real message, and no signature above its own limit.
+  for (const request of drawWorstRequests({ openapi: "3.1.0", paths: PORTAL }, 30_000)) {
     yield { ...request, headers: { ...request.headers, Origin: origin } };
   }
 }
