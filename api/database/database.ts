@@ -12,6 +12,8 @@ import type { Statement } from "./statement.ts";
 
 /** Time for a statement with its retry, for a request that waits. */
 const DEADLINE_MS = 1_400;
+/** Probe the database if a statement takes longer. Nearly all take a few milliseconds. */
+const SUSPICION_MS = 300;
 
 type PoolState = { pool: PoolName; busy: number; idle: number; waiting: number; limit: number };
 
@@ -80,11 +82,13 @@ export class Database {
   }
 
   #runWithDeadline<Result>(execute: () => Promise<Result>): Promise<Result> {
-    return withDeadline(DEADLINE_MS, this.#runWithRetry(execute), () => {
-      const problem = overloaded("The answer took too long to find. Try again in a moment.");
-      this.#breaker.suspect(problem);
-      return problem;
-    });
+    const timer = setTimeout(() => this.#breaker.suspect(), SUSPICION_MS);
+    const running = withDeadline(DEADLINE_MS, this.#runWithRetry(execute), () =>
+      this.#breaker.isOpen
+        ? databaseUnavailable()
+        : overloaded("The answer took too long to find. Try again in a moment."),
+    );
+    return running.finally(() => clearTimeout(timer));
   }
 
   /** Retries once: a reorg, a switch of views or a closed connection may interrupt a statement. */
@@ -109,7 +113,7 @@ export class Database {
     if (isPoolTimeout(error)) return overloaded("Too many answers are being looked up. Try again in a moment.");
     if (!isConnectionFailure(error)) return error;
     if (isTimeout(error)) {
-      this.#breaker.suspect(error);
+      this.#breaker.suspect();
       return overloaded("The database did not answer in time. Try again in a moment.");
     }
     this.#breaker.open(error);
