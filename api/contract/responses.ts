@@ -110,7 +110,7 @@ export const TOO_MANY_TO_PAGES: RouteConfig["responses"] = {
 
 /** The problem of a block or time where none is taken. */
 export const BAD_MOMENT: RouteConfig["responses"] = {
-  400: problem("A block or a time is asked for: the answer is for now.", ["bad-parameter"]),
+  400: problem("The request names a block or a time, but the answer is for now.", ["bad-parameter"]),
 };
 
 /** Describes the responses of an operation that answers from the index with headers for its block. */

@@ -2580,7 +2580,7 @@ export interface operations {
           "application/json": components["schemas"]["Networks"];
         };
       };
-      /** @description A block or a time is asked for: the answer is for now. */
+      /** @description The request names a block or a time, but the answer is for now. */
       400: {
         headers: {
           [name: string]: unknown;
