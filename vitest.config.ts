@@ -3,17 +3,11 @@ import { BaseSequencer, type TestSpecification } from "vitest/node";
 
 const timeouts = { testTimeout: 240_000, hookTimeout: 240_000 };
 
-/**
- * A failed test runs once more: on a shared machine, Postgres may get no processor for longer than the API's deadlines.
- * .ci/run lists such tests at its end.
- */
-const retry = 1;
-
 /** Files that take over 100 s. They start first, so that no worker runs one of them alone at the end. */
 const LONGEST = [
   "slow/faults/providers",
   "slow/abuse/fuzz",
-  "slow/differential",
+  "slow/long/differential",
   "slow/faults/deep-reorg",
   "slow/faults/postgres-forgets",
   "slow/faults/embedded-postgres",
@@ -47,7 +41,6 @@ export default defineConfig({
           globalSetup: "test/support/global-setup.ts",
           isolate: false,
           maxWorkers: 2,
-          retry,
           ...timeouts,
         },
       },
@@ -55,14 +48,12 @@ export default defineConfig({
         // npm run test:slow.
         test: {
           name: "slow",
-          include: ["test/slow/**/*.test.ts", "test/**/*.property.test.ts"],
-          env: { PROPERTY_RUNS: "10000" },
+          include: ["test/slow/**/*.test.ts"],
           exclude: ["test/slow/alone/**"],
           globalSetup: "test/support/global-setup.ts",
           testTimeout: 300_000,
           hookTimeout: 120_000,
           maxWorkers: 2,
-          retry,
           sequence: { groupOrder: 1 },
         },
       },
@@ -76,6 +67,18 @@ export default defineConfig({
           hookTimeout: 120_000,
           maxWorkers: 1,
           sequence: { groupOrder: 2 },
+        },
+      },
+      {
+        // npm run test:nightly. The same tests with more operations, rows, seeds or minutes.
+        test: {
+          name: "nightly",
+          include: ["test/slow/long/*.test.ts", "test/**/*.property.test.ts"],
+          env: { NIGHTLY: "1", PROPERTY_RUNS: "10000" },
+          globalSetup: "test/support/global-setup.ts",
+          testTimeout: 90 * 60_000,
+          hookTimeout: 240_000,
+          maxWorkers: 1,
         },
       },
     ],

@@ -4,7 +4,7 @@ import { expect, test } from "vitest";
 import { examples, recipes, useExamples } from "../support/examples.ts";
 import type { Description } from "../support/openapi.ts";
 import { describeWithPrograms } from "../support/programs.ts";
-import { ROOT } from "../support/root.ts";
+import { ROOT } from "../support/run.ts";
 
 // Other languages and error handling: test/slow/examples.test.ts.
 

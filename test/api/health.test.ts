@@ -10,10 +10,9 @@ import {
   launchSampleApi,
   startTestApi,
 } from "../support/api.ts";
-import { createDatabaseRelay } from "../support/database-relay.ts";
 import { sendHttp } from "../support/http.ts";
 import { waitUntil } from "../support/setup.ts";
-import { forwardAll, startTcpRelay } from "../support/tcp-relay.ts";
+import { createDatabaseRelay, forwardAll, startTcpRelay } from "../support/tcp-relay.ts";
 
 let api: Api;
 beforeAll(async () => {

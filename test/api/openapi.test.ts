@@ -7,7 +7,7 @@ import openapiTS, { astToString } from "openapi-typescript";
 import { beforeAll, expect, test } from "vitest";
 import { launchApi } from "../support/api.ts";
 import type { Description } from "../support/openapi.ts";
-import { ROOT } from "../support/root.ts";
+import { ROOT } from "../support/run.ts";
 import { createDatabase } from "../support/setup.ts";
 
 const COMMITTED = join(ROOT, "docs/openapi.json");

@@ -4,7 +4,7 @@ import { gzipSync } from "node:zlib";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { clientExamples, type LaunchedClient, launchClient, nameOf } from "../support/client-package.ts";
 import { expectOutput, readBlocks } from "../support/examples.ts";
-import { ROOT } from "../support/root.ts";
+import { ROOT } from "../support/run.ts";
 
 // The client as it is installed. test/slow/browser/client.test.ts checks its declarations, and runs it in a browser.
 

@@ -12,8 +12,8 @@ import { networks } from "../../registry/networks.ts";
 import { AIRDROP, COIN, GONE, GUEST, HOT, NFT, SAFE, VAULT } from "../support/api.ts";
 import { readNewestBlock } from "../support/indexed-chain.ts";
 import { launchIndexer } from "../support/indexer.ts";
-import { ROOT } from "../support/root.ts";
-import { launchRpcProxy } from "../support/rpc-relay.ts";
+import { launchRpcProxy } from "../support/rpc-proxy.ts";
+import { ROOT } from "../support/run.ts";
 import { createDatabase, launchChain, waitUntilAnalytics, waitUntilIndexed } from "../support/setup.ts";
 
 // A chain with delegations of every kind, revoked in every way, and its index, whose indexer has stopped.

@@ -6,7 +6,7 @@ import { getBlock, getBlockNumber } from "viem/actions";
 import { expect, test } from "vitest";
 import { isPortFree } from "../../process/ports.ts";
 import { listSandboxProcesses, resolveSandboxFolder, startDev } from "../support/dev.ts";
-import { ROOT } from "../support/root.ts";
+import { ROOT } from "../support/run.ts";
 import { waitUntil } from "../support/setup.ts";
 
 const FOLDER = resolveSandboxFolder("test");

@@ -9,12 +9,10 @@ import type { LocalChain } from "../../local/chain.ts";
 import { startNode } from "../../process/child.ts";
 import { networks } from "../../registry/networks.ts";
 import { launchHeadSocket } from "../support/head-socket.ts";
-import { captureOutput } from "../support/output.ts";
 import { type Behaviour, simulateProvider } from "../support/provider.ts";
 import { type Dialect, dialects } from "../support/provider-dialects.ts";
-import { ROOT } from "../support/root.ts";
-import { startRpcProxy } from "../support/rpc-proxy.ts";
-import { askNode, type RpcRequest } from "../support/rpc-relay.ts";
+import { askNode, type RpcRequest, startRpcProxy } from "../support/rpc-proxy.ts";
+import { captureOutput, ROOT } from "../support/run.ts";
 import { launchChain } from "../support/setup.ts";
 
 const CHAIN = 8453;

@@ -10,8 +10,7 @@ import { startEmbeddedPostgres } from "../../local/embedded-postgres.ts";
 import { findFreePort } from "../../process/ports.ts";
 import { CHECK, createSampleDatabase, FRESH_FOR_A_DAY, startTestApi } from "../support/api.ts";
 import { addKey, extractSecret, misspellKey, revokeAddedKey } from "../support/keys.ts";
-import { ROOT } from "../support/root.ts";
-import { runKeys } from "../support/run-keys.ts";
+import { ROOT, runKeys } from "../support/run.ts";
 import { connectClient, createDatabase } from "../support/setup.ts";
 
 /** Runs the command, and expects success. */

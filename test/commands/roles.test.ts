@@ -7,10 +7,9 @@ import { startNode } from "../../process/child.ts";
 import { CHECK, createSampleDatabase, FRESH_FOR_A_DAY, startTestApi } from "../support/api.ts";
 import { readServedSchema } from "../support/index-copy.ts";
 import { addKey, revokeAddedKey } from "../support/keys.ts";
-import { captureOutput } from "../support/output.ts";
 import { createAdministrator, createRoleSettings, expectRights, runRoles } from "../support/roles.ts";
-import { connectClient, createDatabase, waitUntil } from "../support/setup.ts";
-import { generateName } from "../support/unique-name.ts";
+import { captureOutput } from "../support/run.ts";
+import { connectClient, createDatabase, generateName, waitUntil } from "../support/setup.ts";
 
 // test/slow/commands/roles.test.ts runs indexers with these roles.
 

@@ -9,10 +9,9 @@ import type { LocalChain } from "../../local/chain.ts";
 import { findFreePort } from "../../process/ports.ts";
 import { networks } from "../../registry/networks.ts";
 import { startTestApi } from "../support/api.ts";
-import { startIndexer, startIndexerProcess } from "../support/indexer.ts";
-import { launchIndexerProcess } from "../support/indexer-process.ts";
+import { launchIndexerProcess, startIndexer, startIndexerProcess } from "../support/indexer.ts";
 import { listProcesses } from "../support/processes.ts";
-import { launchRpcProxy } from "../support/rpc-relay.ts";
+import { launchRpcProxy } from "../support/rpc-proxy.ts";
 import {
   connectClient,
   createChain,

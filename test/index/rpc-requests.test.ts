@@ -3,7 +3,7 @@ import pg from "pg";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { launchIndexer } from "../support/indexer.ts";
 import { countMethods, launchCountedChain } from "../support/rpc-cost.ts";
-import type { RpcRequest } from "../support/rpc-relay.ts";
+import type { RpcRequest } from "../support/rpc-proxy.ts";
 import { createDatabase, waitUntilIndexed } from "../support/setup.ts";
 
 // The requests of an indexer, with Ponder. `npm run rpc-cost` measures them for different kinds of networks.

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { examples, recipes, useExamples } from "../support/examples.ts";
 import { describeWithPrograms } from "../support/programs.ts";
-import { ROOT } from "../support/root.ts";
+import { ROOT } from "../support/run.ts";
 
 // Programs of docs/api.md in the languages that test/api/examples.test.ts leaves out, and their handling of errors.
 

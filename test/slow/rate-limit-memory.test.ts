@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { type Limit, SlidingWindow, WindowFullError } from "../../api/limits/sliding-window.ts";
-import { measureScript } from "../support/measure.ts";
-import { ROOT } from "../support/root.ts";
+import { measureScript } from "../support/processes.ts";
+import { ROOT } from "../support/run.ts";
 
 const DEFAULT: Limit = { requests: 25, windowMs: 10_000 };
 

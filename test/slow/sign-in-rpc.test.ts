@@ -2,8 +2,8 @@ import { once } from "node:events";
 import { expect, test } from "vitest";
 import { type Api, startTestApi, startTestApiProcess } from "../support/api.ts";
 import { startHttp } from "../support/http-server.ts";
-import { readResidentMb, watchMemory } from "../support/measure.ts";
 import { createWallet, Visitor } from "../support/portal.ts";
+import { readResidentMb, watchMemory } from "../support/processes.ts";
 import { createDatabase, waitUntil } from "../support/setup.ts";
 
 const signIn = async (api: Pick<Api, "url" | "port">) => {

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { expect, onTestFinished, test } from "vitest";
 import { z } from "zod";
-import { ROOT } from "../support/root.ts";
+import { ROOT } from "../support/run.ts";
 
 const run = promisify(execFile);
 

@@ -9,9 +9,8 @@ import { spawnApi } from "../../local/spawn-api.ts";
 import { isUp } from "../../process/is-up.ts";
 import { findFreePort } from "../../process/ports.ts";
 import { parseAll, parseDatabaseUrl } from "../../process/settings.ts";
-import { captureOutput } from "./output.ts";
-import { createDatabase, waitUntil } from "./setup.ts";
-import { generateName } from "./unique-name.ts";
+import { captureOutput } from "./run.ts";
+import { createDatabase, generateName, waitUntil } from "./setup.ts";
 
 /** Wallets and contracts of the sandbox's samples. */
 export const VAULT = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266";

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { type Api, type ApiProcess, CHECK } from "./api.ts";
 import { sendHttp } from "./http.ts";
-import { readResidentMb, watchMemory } from "./measure.ts";
+import { readResidentMb, watchMemory } from "./processes.ts";
 
 const PAUSE_MS = 20;
 

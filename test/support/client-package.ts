@@ -8,7 +8,7 @@ import { compileContracts } from "../../local/compile-contracts.ts";
 import { findHistoryStart, sendSampleHistory } from "../../local/sample-history.ts";
 import { launchSampleApi } from "./api.ts";
 import { type Block, DOCUMENTED_HOST, readBlocks } from "./examples.ts";
-import { ROOT } from "./root.ts";
+import { ROOT } from "./run.ts";
 import { launchChain } from "./setup.ts";
 
 // The client as its users have it: packed, and installed in a project of its own.

@@ -8,10 +8,9 @@ import { text } from "node:stream/consumers";
 import { promisify } from "node:util";
 import { findFreePort } from "../../process/ports.ts";
 import { startNameServer } from "./dns.ts";
-import { captureOutput } from "./output.ts";
 import { findProgram } from "./programs.ts";
 import { redisServer } from "./redis.ts";
-import { ROOT } from "./root.ts";
+import { captureOutput, ROOT } from "./run.ts";
 
 // Runs the services of docker-compose.yml without Docker, as local processes.
 

@@ -3,9 +3,8 @@ import { join } from "node:path";
 import { onTestFinished } from "vitest";
 import { findFreePort, isPortFree } from "../../process/ports.ts";
 import { UNLIMITED } from "./api.ts";
-import { captureOutput } from "./output.ts";
 import { listProcesses } from "./processes.ts";
-import { ROOT } from "./root.ts";
+import { captureOutput, ROOT } from "./run.ts";
 import { waitUntil } from "./setup.ts";
 
 /** Returns the folder of a test file's sandboxes. Only one sandbox at a time may use it. */

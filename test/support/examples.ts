@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect } from "vitest";
 import { type Api, createSampleDatabase, FRESH_FOR_A_DAY, launchApi } from "./api.ts";
-import { ROOT } from "./root.ts";
+import { ROOT } from "./run.ts";
 
 // Runs the examples of docs/api.md and docs/recipes.md against an API over the sandbox's samples.
 

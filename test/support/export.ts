@@ -6,7 +6,7 @@ import { onTestFinished } from "vitest";
 import { exportCommand } from "../../commands/export/export-command.ts";
 import { startNode } from "../../process/child.ts";
 import { readServedSchema } from "./index-copy.ts";
-import { captureOutput } from "./output.ts";
+import { captureOutput } from "./run.ts";
 
 /** Runs the export command in this process. */
 export const runExport = async (databaseUrl: string, ...args: string[]) => {

@@ -1,7 +1,7 @@
 import type { AddressInfo } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { WebSocketServer } from "ws";
-import { askNode, type RpcRequest } from "./rpc-relay.ts";
+import { askNode, type RpcRequest } from "./rpc-proxy.ts";
 
 const POLL_MS = 100;
 

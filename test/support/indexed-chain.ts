@@ -5,7 +5,7 @@ import { ComparedChain } from "./compared-chain.ts";
 import { launchHeadSocket } from "./head-socket.ts";
 import { launchIndexer } from "./indexer.ts";
 import { Random } from "./random.ts";
-import { launchRpcProxy } from "./rpc-relay.ts";
+import { launchRpcProxy } from "./rpc-proxy.ts";
 import { createDatabase, waitUntilIndexed } from "./setup.ts";
 import { buildTransaction, type Transaction, type World } from "./world.ts";
 

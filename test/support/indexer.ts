@@ -1,8 +1,76 @@
+import { createWriteStream } from "node:fs";
+import { join } from "node:path";
+import { stripVTControlCharacters } from "node:util";
 import { onTestFinished } from "vitest";
 import { parseIndexerSettings } from "../../indexer/settings.ts";
 import { startLocalIndexer } from "../../local/start-local-indexer.ts";
+import { startNode } from "../../process/child.ts";
+import { findFreePort } from "../../process/ports.ts";
 import { describeError } from "../../process/program.ts";
-import { findPonderPid, type IndexerOptions, launchIndexerProcess, prepareIndexer } from "./indexer-process.ts";
+import { listProcesses } from "./processes.ts";
+import { captureOutput } from "./run.ts";
+
+type Endpoint = { chainId: number; url: string };
+
+export type IndexerOptions = {
+  databaseUrl: string;
+  chains: readonly Endpoint[];
+  /** Further settings, besides database and chains. */
+  env?: NodeJS.ProcessEnv;
+};
+
+/** Prepares the settings of an indexer over local chains. INDEXER_LOG names a file for a copy of its output. */
+export const prepareIndexer = async ({ databaseUrl, chains, env = {} }: IndexerOptions) => {
+  const port = await findFreePort();
+  const { output, printed } = captureOutput();
+  if (process.env.INDEXER_LOG) output.pipe(createWriteStream(process.env.INDEXER_LOG, { flags: "a" }));
+  const ofChains = chains.flatMap(({ chainId, url }) => [
+    [`PONDER_RPC_URL_${chainId}`, url],
+    [`START_BLOCK_${chainId}`, "0"],
+  ]);
+  return {
+    port,
+    output,
+    /** Without colours: Ponder prints them where CI is set. */
+    printed: () => stripVTControlCharacters(printed()),
+    env: {
+      DATABASE_URL: databaseUrl,
+      INDEXER_PORT: String(port),
+      POLLING_INTERVAL_MS: "200",
+      ...Object.fromEntries(ofChains),
+      ...env,
+    },
+  };
+};
+
+/** Launches `npm run indexer`, for tests that kill it or read its exit code. The caller stops it. */
+export const launchIndexerProcess = async (options: IndexerOptions) => {
+  const { port, output, printed, env } = await prepareIndexer(options);
+  const child = startNode(join(import.meta.dirname, "../../indexer/main.ts"), [], {
+    output,
+    env: { PATH: process.env.PATH, HOME: process.env.HOME, ...env },
+  });
+  const killAll = (...pids: (number | undefined)[]) => {
+    for (const pid of pids) if (pid !== undefined) process.kill(pid, "SIGKILL");
+  };
+  return {
+    ...child,
+    port,
+    /** Returns its output so far. */
+    output: printed,
+    ponderPid: () => findPonderPid(port),
+    /** Sends SIGKILL to Ponder; the indexer restarts it. */
+    killPonder: () => killAll(findPonderPid(port)),
+    /** Sends SIGKILL to the indexer and Ponder. */
+    kill: () => killAll(child.pid, findPonderPid(port)),
+  };
+};
+
+/** Finds the running Ponder that listens on a port. */
+export const findPonderPid = (port: number): number | undefined =>
+  listProcesses().find(
+    ({ command, environment }) => command.includes("ponder.js") && environment.includes(`\0PORT=${port}\0`),
+  )?.pid;
 
 /** Launches an indexer in this process, with Ponder as its child. The caller stops it. */
 export const launchIndexer = async (options: IndexerOptions) => {

@@ -1,7 +1,7 @@
 import pg from "pg";
 import { onTestFinished } from "vitest";
 import { generateKey, hashKey, prefixOf } from "../../api/keys/api-key.ts";
-import { generateName } from "./unique-name.ts";
+import { generateName } from "./setup.ts";
 
 /** Inserts a new key, like `npm run keys -- create`. */
 export const addKey = async (database: pg.Client | pg.Pool, name = "test"): Promise<{ key: string; id: string }> => {

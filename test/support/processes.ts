@@ -1,4 +1,7 @@
+import { execFile } from "node:child_process";
 import { readdirSync, readFileSync } from "node:fs";
+import { promisify } from "node:util";
+import { ROOT } from "./run.ts";
 
 /** A local process, from /proc. */
 type RunningProcess = { pid: number; parent: number; command: string; environment: string };
@@ -18,3 +21,28 @@ export const listProcesses = (): RunningProcess[] =>
         return [];
       }
     });
+
+/** Runs JavaScript in its own process, so that nothing else uses its memory, and parses the JSON that it prints. */
+export const measureScript = async (script: string) => {
+  const flags = ["--expose-gc", "--import", "tsx", "--input-type=module", "--eval"];
+  const { stdout } = await promisify(execFile)(process.execPath, [...flags, script], { cwd: ROOT });
+  return JSON.parse(stdout);
+};
+
+/** Reads the resident memory of a process. */
+export const readResidentMb = (pid: number): number => {
+  const [, kb] = /VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, "utf8")) ?? [];
+  return Number(kb) / 1024;
+};
+
+/** Samples the resident memory of a process until the returned function is called, which returns the peak. */
+export const watchMemory = (pid: number): (() => number) => {
+  let peak = readResidentMb(pid);
+  const timer = setInterval(() => {
+    peak = Math.max(peak, readResidentMb(pid));
+  }, 20);
+  return () => {
+    clearInterval(timer);
+    return Math.max(peak, readResidentMb(pid));
+  };
+};

@@ -1,4 +1,4 @@
-import type { RpcResponse } from "./rpc-relay.ts";
+import type { RpcResponse } from "./rpc-proxy.ts";
 
 /** How one provider words its limits and failures. */
 export type Dialect = {

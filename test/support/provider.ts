@@ -1,6 +1,6 @@
 import { hexToBigInt, numberToHex } from "viem";
 import type { Dialect } from "./provider-dialects.ts";
-import { askNode, type RpcRequest, type RpcResponse } from "./rpc-relay.ts";
+import { askNode, type RpcRequest, type RpcResponse } from "./rpc-proxy.ts";
 
 // A simulated RPC provider before a local chain. Its wordings are those of real providers: provider-dialects.ts.
 

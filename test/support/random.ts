@@ -1,5 +1,5 @@
 import { relative } from "node:path";
-import { ROOT } from "./root.ts";
+import { ROOT } from "./run.ts";
 
 /** Pseudo-random numbers, the same for the same seed. */
 export class Random {
@@ -39,5 +39,5 @@ export const seededRandom = (testFile: string): Random => {
   return new Random(seed);
 };
 
-/** Number of cases for a property. npm run test:slow sets ten times as many. */
+/** Number of cases for a property. npm run test:nightly sets ten times as many. */
 export const PROPERTY_RUNS = Number(process.env.PROPERTY_RUNS ?? 1_000);

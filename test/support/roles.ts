@@ -3,7 +3,7 @@ import { expect, onTestFinished } from "vitest";
 import { rolesCommand } from "../../commands/roles/roles-command.ts";
 import { HOT, VAULT } from "./api.ts";
 import { readServedSchema } from "./index-copy.ts";
-import { generateName } from "./unique-name.ts";
+import { generateName } from "./setup.ts";
 
 /** Runs the roles command in this process. */
 export const runRoles = async (

@@ -6,7 +6,7 @@ import { networks } from "../../registry/networks.ts";
 import { launchHeadSocket } from "./head-socket.ts";
 import { simulateProvider } from "./provider.ts";
 import { dialects } from "./provider-dialects.ts";
-import { launchRpcProxy, type RpcRequest } from "./rpc-relay.ts";
+import { launchRpcProxy, type RpcRequest } from "./rpc-proxy.ts";
 
 /** A contract that emits a log without topics. */
 const LOGGER: Address = "0x00000000000000000000000000000000000010c5";

@@ -1,5 +1,74 @@
+import { createServer, type ServerResponse } from "node:http";
 import { onTestFinished } from "vitest";
-import { launchRpcProxy } from "./rpc-relay.ts";
+
+export type RpcRequest = { id: number; method: string; params: unknown[] };
+export type RpcResponse =
+  | { result: unknown }
+  | { error: { code: number; message: string; data?: unknown }; status?: number }
+  /** A status and a body that need not be JSON-RPC. */
+  | { status: number; body?: string; headers?: Record<string, string> }
+  /** The headers of a response, and a body that never ends. */
+  | { stalls: true }
+  /** No response: the connection is closed. */
+  | { hangsUp: true };
+
+/** Answers or delays a request instead of the node. Returns undefined to pass it on. */
+type Interceptor = (request: RpcRequest) => Promise<RpcResponse | undefined> | RpcResponse | undefined;
+
+/** Sends a request to a node. */
+export const askNode = async (target: string, request: Omit<RpcRequest, "id">): Promise<RpcResponse> => {
+  const response = await fetch(target, {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify({ jsonrpc: "2.0", id: 1, ...request }),
+  });
+  return (await response.json()) as RpcResponse;
+};
+
+const JSON_BODY = { "content-type": "application/json" };
+
+const send = (response: ServerResponse, id: number, answer: RpcResponse) => {
+  if ("hangsUp" in answer) {
+    response.destroy();
+  } else if ("stalls" in answer) {
+    response.writeHead(200, JSON_BODY).write('{"jsonrpc":"2.0",');
+  } else if ("result" in answer || "error" in answer) {
+    const status = "error" in answer ? answer.status : 200;
+    response
+      .writeHead(status ?? 200, JSON_BODY)
+      .end(JSON.stringify({ jsonrpc: "2.0", ...answer, status: undefined, id }));
+  } else {
+    const { status, body, headers = body === undefined || body.startsWith("<") ? {} : JSON_BODY } = answer;
+    response.writeHead(status, headers).end(body);
+  }
+};
+
+/** Launches a proxy to a node that tests can make fail. The caller stops it. */
+export const launchRpcProxy = async (target: string) => {
+  const seen: RpcRequest[] = [];
+  const server = createServer(async (request, response) => {
+    const chunks: Buffer[] = [];
+    for await (const chunk of request) chunks.push(chunk);
+    const body: RpcRequest = JSON.parse(Buffer.concat(chunks).toString());
+    seen.push(body);
+    const answer = async () => (await proxy.intercept(body)) ?? (await askNode(target, body));
+    send(response, body.id, await answer().catch(() => ({ status: 502 })));
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const address = server.address();
+  if (typeof address !== "object" || address === null) throw new Error("The proxy has no port.");
+
+  const proxy = {
+    url: `http://127.0.0.1:${address.port}`,
+    seen,
+    intercept: (() => undefined) as Interceptor,
+    stop: () => {
+      server.closeAllConnections();
+      server.close();
+    },
+  };
+  return proxy;
+};
 
 /** Starts a proxy to a node that tests can make fail, until the test is over. */
 export const startRpcProxy = async (target: string) => {

@@ -1,12 +1,15 @@
+import { randomBytes } from "node:crypto";
 import pg from "pg";
 import { inject, onTestFinished } from "vitest";
 import { type LocalChain, startLocalChain } from "../../local/chain.ts";
 import { compileContracts } from "../../local/compile-contracts.ts";
-import { generateName } from "./unique-name.ts";
 import { waitUntil } from "./until.ts";
 
 export { startIndexer } from "./indexer.ts";
 export { waitUntil, waitUntilIndexed } from "./until.ts";
+
+/** Generates a unique name. A process id would not do: a long test run sees some twice. */
+export const generateName = (prefix: string): string => `${prefix}_${randomBytes(6).toString("hex")}`;
 
 // Real parts for one test. Each ends with the test that started it, unless noted.
 

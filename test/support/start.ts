@@ -5,9 +5,8 @@ import { onTestFinished } from "vitest";
 import { startNode } from "../../process/child.ts";
 import { findFreePort } from "../../process/ports.ts";
 import { UNLIMITED } from "./api.ts";
-import { captureOutput } from "./output.ts";
 import { listProcesses } from "./processes.ts";
-import { ROOT } from "./root.ts";
+import { captureOutput, ROOT } from "./run.ts";
 import { waitUntil } from "./setup.ts";
 
 /** Runs `npm start` until the test is over, in a process group of its own. */

@@ -7,8 +7,7 @@ import { encodeV1, encodeV2 } from "../../local/calls.ts";
 import type { LocalChain } from "../../local/chain.ts";
 import { networks } from "../../registry/networks.ts";
 import { launchCountedChain } from "../support/rpc-cost.ts";
-import { startRpcProxy } from "../support/rpc-proxy.ts";
-import { askNode } from "../support/rpc-relay.ts";
+import { askNode, startRpcProxy } from "../support/rpc-proxy.ts";
 import { createChain, launchChain } from "../support/setup.ts";
 
 type Filter = { topics?: unknown; blockHash?: unknown };

@@ -4,7 +4,7 @@ import { expect, test } from "vitest";
 import { API_VARIABLES, parseApiSettings } from "../../api/settings.ts";
 import { parseRolesSettings, ROLES_VARIABLES } from "../../commands/roles/settings.ts";
 import { INDEXER_VARIABLES, parseIndexerSettings } from "../../indexer/settings.ts";
-import { ROOT } from "../support/root.ts";
+import { ROOT } from "../support/run.ts";
 
 /** Variables of .env.example: set, or commented out with their defaults. */
 const example = readFileSync(join(ROOT, ".env.example"), "utf8")

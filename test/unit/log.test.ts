@@ -2,7 +2,7 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
-import { ROOT } from "../support/root.ts";
+import { ROOT } from "../support/run.ts";
 
 test("a program whose output nobody reads any more can exit", async () => {
   const program = `

@@ -7,8 +7,8 @@ import { networks } from "../../registry/networks.ts";
 import { type Behaviour, simulateProvider } from "../support/provider.ts";
 import { type Dialect, dialects } from "../support/provider-dialects.ts";
 import { countMethods } from "../support/rpc-cost.ts";
+import type { RpcResponse } from "../support/rpc-proxy.ts";
 import { startRpcProxy } from "../support/rpc-proxy.ts";
-import type { RpcResponse } from "../support/rpc-relay.ts";
 import { launchChain } from "../support/setup.ts";
 
 // The transport in front of simulated providers.

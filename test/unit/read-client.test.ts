@@ -2,7 +2,7 @@ import { execFileSync } from "node:child_process";
 import { custom } from "viem";
 import { expect, test } from "vitest";
 import { createReadClient } from "../../indexer/rpc/read-client.ts";
-import { ROOT } from "../support/root.ts";
+import { ROOT } from "../support/run.ts";
 
 test("createReadClient() follows no off-chain lookup", () => {
   expect(createReadClient(custom({ request: async () => null })).ccipRead).toBe(false);

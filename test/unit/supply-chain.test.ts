@@ -2,7 +2,7 @@ import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { z } from "zod";
-import { ROOT } from "../support/root.ts";
+import { ROOT } from "../support/run.ts";
 
 // Versions, hashes, licenses and install scripts of dependencies. test/slow/supply-chain.test.ts runs npm.
 

@@ -2,7 +2,7 @@ import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import type { IndexProgress } from "../../indexer/shards/progress.ts";
 import { type FetchedHistory, parseFetchedHistory } from "../../local/fetched-history.ts";
 import { Terminal } from "../../local/terminal.ts";
-import { captureOutput } from "../support/output.ts";
+import { captureOutput } from "../support/run.ts";
 import { renderScreen } from "../support/screen.ts";
 import { waitUntil } from "../support/until.ts";
 

@@ -8,9 +8,9 @@ import { migrate } from "../../../api/database/migrate.ts";
 import { generateKey } from "../../../api/keys/api-key.ts";
 import { KeyDirectory } from "../../../api/keys/key-directory.ts";
 import { type Api, CHECK, createSampleDatabase, FRESH_FOR_A_DAY, startTestApi } from "../../support/api.ts";
-import { createDatabaseRelay } from "../../support/database-relay.ts";
 import { addKey, createRole } from "../../support/keys.ts";
 import { connectClient, createDatabase, waitUntil } from "../../support/setup.ts";
+import { createDatabaseRelay } from "../../support/tcp-relay.ts";
 
 const MIGRATIONS = readdirSync(join(import.meta.dirname, "../../../api/database/migrations")).sort();
 

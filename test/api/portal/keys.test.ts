@@ -2,11 +2,11 @@ import pg from "pg";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { prefixOf } from "../../../api/keys/api-key.ts";
 import { type Api, CHECK, createSampleDatabase, FRESH_FOR_A_DAY, launchApi, startTestApi } from "../../support/api.ts";
-import { createDatabaseRelay } from "../../support/database-relay.ts";
 import { addKey } from "../../support/keys.ts";
 import { createWallet, signInVisitor, Visitor } from "../../support/portal.ts";
-import { runKeys } from "../../support/run-keys.ts";
+import { runKeys } from "../../support/run.ts";
 import { waitUntil } from "../../support/setup.ts";
+import { createDatabaseRelay } from "../../support/tcp-relay.ts";
 
 let databaseUrl: string;
 let database: pg.Client;

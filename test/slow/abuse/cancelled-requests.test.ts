@@ -2,9 +2,9 @@ import { connect } from "node:net";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type ApiProcess as Api, CHECK, FRESH_FOR_A_DAY, launchApiProcess } from "../../support/api.ts";
 import { observeBystander } from "../../support/bystander.ts";
-import { readResidentMb } from "../../support/measure.ts";
 import { findSamples, parseMetrics } from "../../support/metrics.ts";
 import { createPopularDatabase } from "../../support/million.ts";
+import { readResidentMb } from "../../support/processes.ts";
 import { waitUntil } from "../../support/setup.ts";
 
 // Clients that disconnect before the response, or in the middle of a long list.

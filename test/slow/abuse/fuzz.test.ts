@@ -8,9 +8,9 @@ import { findFreePort } from "../../../process/ports.ts";
 import { type ApiProcess, CHECK, createSampleDatabase, FRESH_FOR_A_DAY, launchApiProcess } from "../../support/api.ts";
 import { type HttpAnswer, sendHttp } from "../../support/http.ts";
 import { addKey, extractSecret, revokeAddedKey } from "../../support/keys.ts";
-import { readResidentMb } from "../../support/measure.ts";
 import { findSamples, parseMetrics } from "../../support/metrics.ts";
 import { createWallet, Visitor } from "../../support/portal.ts";
+import { readResidentMb } from "../../support/processes.ts";
 import { type Random, seededRandom } from "../../support/random.ts";
 import { createRequests, type FuzzRequest, type Session, type Surface } from "./random-requests.ts";
 

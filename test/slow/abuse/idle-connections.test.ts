@@ -4,7 +4,7 @@ import { connect, type Socket } from "node:net";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type ApiProcess as Api, launchSampleApiProcess } from "../../support/api.ts";
 import { measureAlone } from "../../support/bystander.ts";
-import { readResidentMb, watchMemory } from "../../support/measure.ts";
+import { readResidentMb, watchMemory } from "../../support/processes.ts";
 import { waitUntil } from "../../support/setup.ts";
 
 // Clients that keep connections open. docs/security.md gives the limit and the cost.

@@ -2,7 +2,7 @@ import { connect } from "node:net";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type ApiProcess as Api, GUEST, HOT, launchSampleApiProcess, VAULT } from "../../support/api.ts";
 import { observeBystander } from "../../support/bystander.ts";
-import { readResidentMb, watchMemory } from "../../support/measure.ts";
+import { readResidentMb, watchMemory } from "../../support/processes.ts";
 
 // Clients that pipeline thousands of requests over a connection.
 

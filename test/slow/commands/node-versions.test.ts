@@ -4,7 +4,7 @@ import { delimiter, dirname } from "node:path";
 import { promisify } from "node:util";
 import { expect, test } from "vitest";
 import { listSandboxProcesses, resolveSandboxFolder, startDev } from "../../support/dev.ts";
-import { ROOT } from "../../support/root.ts";
+import { ROOT } from "../../support/run.ts";
 
 const run = promisify(execFile);
 

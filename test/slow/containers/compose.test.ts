@@ -18,7 +18,7 @@ import {
 } from "../../support/compose.ts";
 import { readServedSchema } from "../../support/index-copy.ts";
 import { describeWithPrograms } from "../../support/programs.ts";
-import { ROOT } from "../../support/root.ts";
+import { ROOT } from "../../support/run.ts";
 import { waitUntil } from "../../support/setup.ts";
 
 const EVERYTHING = [

@@ -11,8 +11,7 @@ import { sendSamples } from "../../../local/samples.ts";
 import { isUp } from "../../../process/is-up.ts";
 import { findFreePort } from "../../../process/ports.ts";
 import { CHECK } from "../../support/api.ts";
-import { captureOutput } from "../../support/output.ts";
-import { ROOT } from "../../support/root.ts";
+import { captureOutput, ROOT } from "../../support/run.ts";
 import { createChain, createDatabase, waitUntil } from "../../support/setup.ts";
 
 // Builds the Dockerfile's image without Docker: its files, install steps and commands, run by an unprivileged user.

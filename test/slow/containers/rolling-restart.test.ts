@@ -7,7 +7,7 @@ import { isUp } from "../../../process/is-up.ts";
 import { CHECK, createSampleDatabase, FRESH_FOR_A_DAY, VAULT } from "../../support/api.ts";
 import { type Container, createHost, type Host, readCompose, sendRequest } from "../../support/compose.ts";
 import { describeWithPrograms } from "../../support/programs.ts";
-import { ROOT } from "../../support/root.ts";
+import { ROOT } from "../../support/run.ts";
 import { waitUntil } from "../../support/setup.ts";
 
 // API containers and the proxy of docker-compose.yml, as processes, under load.

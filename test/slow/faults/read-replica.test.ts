@@ -14,10 +14,10 @@ import { ComparedChain } from "../../support/compared-chain.ts";
 import { runExport } from "../../support/export.ts";
 import { readServedSchema } from "../../support/index-copy.ts";
 import { addKey, revokeAddedKey } from "../../support/keys.ts";
-import { captureOutput } from "../../support/output.ts";
 import { signInVisitor } from "../../support/portal.ts";
 import { seededRandom } from "../../support/random.ts";
 import { startReplicatedPostgres } from "../../support/replica.ts";
+import { captureOutput } from "../../support/run.ts";
 import { connectClient, startIndexer, waitUntil, waitUntilIndexed } from "../../support/setup.ts";
 
 let postgres: Awaited<ReturnType<typeof startReplicatedPostgres>>;

@@ -6,7 +6,6 @@ import { pino } from "pino";
 import { expect, onTestFinished, test } from "vitest";
 import { SharedWindow } from "../../../api/limits/shared-window.ts";
 import { type Decision, type Limit, SlidingWindow } from "../../../api/limits/sliding-window.ts";
-import { captureOutput } from "../../support/output.ts";
 import { type Random, seededRandom } from "../../support/random.ts";
 import {
   describeWithRedis,
@@ -16,6 +15,7 @@ import {
   startRedis,
   watchRedis,
 } from "../../support/redis.ts";
+import { captureOutput } from "../../support/run.ts";
 import { waitUntil } from "../../support/setup.ts";
 
 const DEFAULT = { requests: 25, windowMs: 10_000 };

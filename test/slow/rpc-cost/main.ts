@@ -7,10 +7,10 @@ import pg from "pg";
 import { withDatabase } from "../../../bench/with-database.ts";
 import { startEmbeddedPostgres } from "../../../local/embedded-postgres.ts";
 import { runUntilStopped } from "../../../process/program.ts";
-import { launchIndexerProcess } from "../../support/indexer-process.ts";
+import { launchIndexerProcess } from "../../support/indexer.ts";
 import { printTable } from "../../support/print-table.ts";
 import { countMethods, launchCountedChain } from "../../support/rpc-cost.ts";
-import type { RpcRequest } from "../../support/rpc-relay.ts";
+import type { RpcRequest } from "../../support/rpc-proxy.ts";
 import { waitUntilIndexed } from "../../support/until.ts";
 
 // npm run rpc-cost: counts an indexer's requests to local chains, by method. docs/indexing.md has the newest figures.

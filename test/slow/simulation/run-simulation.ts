@@ -3,7 +3,7 @@ import pg from "pg";
 import { compileContracts } from "../../../local/compile-contracts.ts";
 import { listQuestions } from "../../support/answers.ts";
 import { dumpTables } from "../../support/index-state.ts";
-import { launchIndexerProcess } from "../../support/indexer-process.ts";
+import { launchIndexerProcess } from "../../support/indexer.ts";
 import type { Random } from "../../support/random.ts";
 import { RandomChain } from "../../support/random-chain.ts";
 import { waitUntil, waitUntilIndexed } from "../../support/until.ts";

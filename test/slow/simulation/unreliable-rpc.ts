@@ -4,7 +4,7 @@ import { launchHeadSocket } from "../../support/head-socket.ts";
 import { type Behaviour, type ProviderFault, simulateProvider } from "../../support/provider.ts";
 import { type Dialect, dialects } from "../../support/provider-dialects.ts";
 import type { Random } from "../../support/random.ts";
-import { askNode, launchRpcProxy, type RpcRequest, type RpcResponse } from "../../support/rpc-relay.ts";
+import { askNode, launchRpcProxy, type RpcRequest, type RpcResponse } from "../../support/rpc-proxy.ts";
 import { createRandom } from "./create-random.ts";
 
 /** Possible shares of failing calls. One is drawn for each endpoint. */

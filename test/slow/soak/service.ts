@@ -9,7 +9,7 @@ import { spawnApi } from "../../../local/spawn-api.ts";
 import { isUp } from "../../../process/is-up.ts";
 import { findFreePort } from "../../../process/ports.ts";
 import { crashPostgres } from "../../support/crash-postgres.ts";
-import { launchIndexerProcess } from "../../support/indexer-process.ts";
+import { launchIndexerProcess } from "../../support/indexer.ts";
 import { waitUntil } from "../../support/until.ts";
 import { type Counter, createCounter, keepCounting, mineNextCount } from "./counting-chain.ts";
 import { startGate } from "./gate.ts";

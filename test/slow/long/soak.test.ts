@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { runScript } from "../../support/run-script.ts";
+import { runScript } from "../../support/run.ts";
 
 /** Long enough for every fault. Judging memory needs ten minutes. */
 const MINUTES = "3";

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
-import { runDifferential } from "../support/differential.ts";
-import { seededRandom } from "../support/random.ts";
+import { runDifferential } from "../../support/differential.ts";
+import { seededRandom } from "../../support/random.ts";
 
 test("every answer agrees with the registries, and every row with a fresh index, after 26 reorgs", {
   timeout: 600_000,

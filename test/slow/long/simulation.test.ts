@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { runScript } from "../../support/run-script.ts";
+import { runScript } from "../../support/run.ts";
 import regressions from "../simulation/regressions.json" with { type: "json" };
 
 /** Seeds 11 and 13 once found answers that named a block from before a restart. */

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { runScript } from "../../support/run-script.ts";
+import { runScript } from "../../support/run.ts";
 
 // A shared machine is too noisy to fail on speed. The printed table is for readers.
 test("npm run bench -- --quick measures every part and prints it with its baselines", async () => {

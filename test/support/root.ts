@@ -1,4 +1,0 @@
-import { join } from "node:path";
-
-/** Folder of the project. */
-export const ROOT = join(import.meta.dirname, "../..");
