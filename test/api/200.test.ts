@@ -1,31 +1,13 @@
 import { maxUint256 } from "viem";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { describe, expect } from "vitest";
 import { tokenId } from "../../api/contract/parameters.ts";
-import {
-  AIRDROP,
-  type Api,
-  COIN,
-  FRIEND,
-  GONE,
-  GUEST,
-  HOT,
-  launchSampleApi,
-  NFT,
-  OTHER,
-  SAFE,
-  VAULT,
-} from "../support/api.ts";
+import { AIRDROP, type Api, COIN, FRIEND, GONE, GUEST, HOT, NFT, OTHER, SAFE, VAULT } from "../support/api.ts";
+import { test } from "../support/test.ts";
 
 // Over the sandbox's samples: local/samples.ts lists their delegations.
 
-let api: Api;
-beforeAll(async () => {
-  api = await launchSampleApi();
-});
-afterAll(() => api?.stop());
-
 /** Returns the exact body of a 200. */
-const ask = async (path: string): Promise<string> => {
+const ask = async (api: Api, path: string): Promise<string> => {
   const response = await api.get(path);
   const body = await response.text();
   expect(response.status, body).toBe(200);
@@ -114,10 +96,10 @@ describe("a check returns the registry's answer for", () => {
     ["v2/check/erc1155", "delegate=GONE vault=VAULT contract=NFT tokenId=7", "0"],
     // `numbers` does not change a boolean.
     ["v2/check/all", "to=HOT from=VAULT numbers=string", "true"],
-  ])("%s %s: %s", async ([check, question, answer]) => {
+  ])("%s %s: %s", async ([check, question, answer], { samples }) => {
     const path = `/registry/${check}?${fill(question).replaceAll(" ", "&")}`;
-    expect(await ask(path)).toBe(fill(answer));
-    expect(await ask(`${path}&chainId=137`)).toBe(fill(answer));
+    expect(await ask(samples, path)).toBe(fill(answer));
+    expect(await ask(samples, `${path}&chainId=137`)).toBe(fill(answer));
   });
 });
 
@@ -132,7 +114,7 @@ test.for([
   ["erc721", "true"],
   ["erc1155", MAX],
   ["erc20", MAX],
-])("v2/check/%s accepts both names of each wallet, in any letter case", async ([check, answer]) => {
+])("v2/check/%s accepts both names of each wallet, in any letter case", async ([check, answer], { samples }) => {
   const spellings = (address: string) => [
     address,
     address.toLowerCase(),
@@ -149,7 +131,7 @@ test.for([
   const paths = wallets.flatMap((pair) =>
     spellings(NFT).map((contract) => `/registry/v2/check/${check}?${pair}&contract=${contract}&tokenId=1`),
   );
-  expect(new Set(await Promise.all(paths.map(ask)))).toEqual(new Set([answer]));
+  expect(new Set(await Promise.all(paths.map((path) => ask(samples, path))))).toEqual(new Set([answer]));
 });
 
 describe("a list", () => {
@@ -197,23 +179,23 @@ describe("a list", () => {
     ["v2", `0x${"0".repeat(39)}1`, []],
   ])(
     "%s of %s returns its rows byte for byte, in order, for any spelling of the path",
-    async ([version, wallet, rows]) => {
+    async ([version, wallet, rows], { samples }) => {
       const expected = list(version, rows);
       const encoded = [...wallet].map((letter) => `%${letter.charCodeAt(0).toString(16)}`).join("");
       for (const spelled of [wallet, wallet.toLowerCase(), wallet.toUpperCase(), `${wallet}/`, encoded]) {
-        expect(await ask(`/registry/${version}/${spelled}`)).toBe(expected);
-        expect(await ask(`/registry/${version}/${spelled}?chainId=137&details=false`)).toBe(expected);
+        expect(await ask(samples, `/registry/${version}/${spelled}`)).toBe(expected);
+        expect(await ask(samples, `/registry/${version}/${spelled}?chainId=137&details=false`)).toBe(expected);
       }
     },
   );
 
-  test("with details=true returns all fields in the documented order", async () => {
+  test("with details=true returns all fields in the documented order", async ({ samples }) => {
     const event = {
       blockNumber: expect.any(Number),
       blockTimestamp: expect.any(Number),
       transactionHash: expect.stringMatching(/^0x[0-9a-f]{64}$/),
     };
-    const [first, , , , coin, token] = JSON.parse(await ask(`/registry/v2/${VAULT}?details=true&chainId=137`));
+    const [first, , , , coin, token] = JSON.parse(await ask(samples, `/registry/v2/${VAULT}?details=true&chainId=137`));
     const place = { direction: "outgoing", chainId: 137 };
     const wallet = { type: "ALL", from: VAULT, to: HOT, contract: null, tokenId: null };
     const ofV2 = { rights: `0x${"0".repeat(64)}`, amount: null, tokenStandard: null };
@@ -223,57 +205,56 @@ describe("a list", () => {
     expect(coin).toMatchObject({ type: "TOKEN", tokenId: null, amount: 250000, tokenStandard: "ERC20" });
     expect(token).toMatchObject({ type: "TOKEN", tokenId: 7, amount: 5, tokenStandard: "ERC1155", rights: AIRDROP });
 
-    const [v1] = JSON.parse(await ask(`/registry/v1/${HOT}?details=true`));
+    const [v1] = JSON.parse(await ask(samples, `/registry/v1/${HOT}?details=true`));
     expect(Object.keys(v1)).toEqual(
       ["type", "delegate", "vault", "contract", "tokenId"].concat(Object.keys({ ...place, ...event })),
     );
     expect(v1).toMatchObject({ direction: "incoming", chainId: 1, ...event });
   });
 
-  test("returns exact numbers, and strings with numbers=string", async () => {
-    expect(await ask(`/registry/v2/${OTHER}?numbers=string`)).toContain(`"tokenId":"${MAX}"`);
-    expect(await ask(`/registry/v2/${OTHER}?numbers=string&details=true`)).toContain(`"amount":"${2n ** 200n}"`);
-    expect(await ask(`/registry/v2/${OTHER}?details=true`)).toContain(`"amount":${2n ** 200n}`);
+  test("returns exact numbers, and strings with numbers=string", async ({ samples }) => {
+    expect(await ask(samples, `/registry/v2/${OTHER}?numbers=string`)).toContain(`"tokenId":"${MAX}"`);
+    expect(await ask(samples, `/registry/v2/${OTHER}?numbers=string&details=true`)).toContain(
+      `"amount":"${2n ** 200n}"`,
+    );
+    expect(await ask(samples, `/registry/v2/${OTHER}?details=true`)).toContain(`"amount":${2n ** 200n}`);
   });
 
-  test.for([1, 2, 3, 4, 1000])("with limit=%i returns pages that add up to the whole list", async (limit) => {
-    for (const wallet of [VAULT, OTHER, HOT, GONE]) {
-      const whole = JSON.parse(await ask(`/registry/v2/${wallet}?numbers=string&details=true`));
-      const rows: unknown[] = [];
-      let path: string | undefined = `/registry/v2/${wallet}?numbers=string&details=true&limit=${limit}`;
-      while (path) {
-        const response: Response = await api.get(path);
-        expect(response.status).toBe(200);
-        const page = (await response.json()) as unknown[];
-        expect(page.length).toBeLessThanOrEqual(limit);
-        rows.push(...page);
-        path = /^<(.*)>; rel="next"$/.exec(response.headers.get("Link") ?? "")?.[1];
-        expect(path === undefined).toBe(rows.length === whole.length);
+  test.for([1, 2, 3, 4, 1000])(
+    "with limit=%i returns pages that add up to the whole list",
+    async (limit, { samples }) => {
+      for (const wallet of [VAULT, OTHER, HOT, GONE]) {
+        const whole = JSON.parse(await ask(samples, `/registry/v2/${wallet}?numbers=string&details=true`));
+        const rows: unknown[] = [];
+        let path: string | undefined = `/registry/v2/${wallet}?numbers=string&details=true&limit=${limit}`;
+        while (path) {
+          const response: Response = await samples.get(path);
+          expect(response.status).toBe(200);
+          const page = (await response.json()) as unknown[];
+          expect(page.length).toBeLessThanOrEqual(limit);
+          rows.push(...page);
+          path = /^<(.*)>; rel="next"$/.exec(response.headers.get("Link") ?? "")?.[1];
+          expect(path === undefined).toBe(rows.length === whole.length);
+        }
+        expect(rows).toEqual(whole);
       }
-      expect(rows).toEqual(whole);
-    }
-  });
+    },
+  );
 });
 
-describe("every response", () => {
-  test.for([
-    `/registry/v1/${VAULT}`,
-    `/registry/v2/${VAULT}`,
-    `/registry/v2/${GONE}`,
-    `/registry/v2/${VAULT}?limit=1`,
-    `/registry/v1/check/all?delegate=${HOT}&vault=${VAULT}`,
-    `/registry/v2/check/erc20?delegate=${HOT}&vault=${VAULT}&contract=${COIN}`,
-  ])("names its block, to HEAD too: %s", async (path) => {
-    const [get, head] = [await api.get(path), await api.get(path, { method: "HEAD" })];
-    expect(get.headers.get("Content-Type")).toBe("application/json");
-    expect(get.headers.get("Cache-Control")).toBe("no-store");
-    expect(get.headers.get("X-Indexed-Block")).toMatch(/^[1-9]\d*$/);
-    expect(Number(get.headers.get("X-Indexed-Block-Timestamp"))).toBeGreaterThan(1_700_000_000);
-    expect(get.headers.get("X-Finalized-Block")).toMatch(/^\d+$/);
-    expect(get.headers.get("X-Request-Id")).toBeTruthy();
-    expect([head.status, await head.text()]).toEqual([200, ""]);
-    for (const name of ["Content-Type", "X-Indexed-Block", "X-Finalized-Block", "Link"]) {
-      expect(head.headers.get(name)).toBe(get.headers.get(name));
-    }
-  });
+test.for([
+  `/registry/v1/${VAULT}`,
+  `/registry/v2/${VAULT}`,
+  `/registry/v2/${GONE}`,
+  `/registry/v2/${VAULT}?limit=1`,
+  `/registry/v1/check/all?delegate=${HOT}&vault=${VAULT}`,
+  `/registry/v2/check/erc20?delegate=${HOT}&vault=${VAULT}&contract=${COIN}`,
+])("every response names its block: %s", async (path, { samples }) => {
+  const { headers } = await samples.get(path);
+  expect(headers.get("Content-Type")).toBe("application/json");
+  expect(headers.get("Cache-Control")).toBe("no-store");
+  expect(headers.get("X-Indexed-Block")).toMatch(/^[1-9]\d*$/);
+  expect(Number(headers.get("X-Indexed-Block-Timestamp"))).toBeGreaterThan(1_700_000_000);
+  expect(headers.get("X-Finalized-Block")).toMatch(/^\d+$/);
+  expect(headers.get("X-Request-Id")).toBeTruthy();
 });

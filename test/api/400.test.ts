@@ -1,11 +1,6 @@
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { AIRDROP, type Api, COIN, FRIEND, GUEST, HOT, launchSampleApi, NFT, VAULT } from "../support/api.ts";
-
-let api: Api;
-beforeAll(async () => {
-  api = await launchSampleApi();
-});
-afterAll(() => api?.stop());
+import { describe, expect } from "vitest";
+import { AIRDROP, type Api, COIN, FRIEND, GUEST, HOT, NFT, VAULT } from "../support/api.ts";
+import { test } from "../support/test.ts";
 
 const lower = VAULT.toLowerCase();
 const MAX = 2n ** 256n - 1n;
@@ -120,7 +115,7 @@ type Problem = {
   errors: { parameter: string; message: string }[];
 };
 
-const refusal = async (path: string): Promise<Problem> => {
+const refusal = async (api: Api, path: string): Promise<Problem> => {
   const response = await api.get(path);
   expect({ path, status: response.status }).toEqual({ path, status: 400 });
   expect(response.headers.get("content-type")).toBe("application/problem+json");
@@ -128,7 +123,7 @@ const refusal = async (path: string): Promise<Problem> => {
 };
 
 /** Returns the status, or for a 400 the names of the bad parameters. */
-const readVerdict = async (path: string): Promise<number | string[]> => {
+const readVerdict = async (api: Api, path: string): Promise<number | string[]> => {
   const response = await api.get(path);
   if (response.status !== 400) return response.status;
   const { errors } = (await response.json()) as Problem;
@@ -136,8 +131,8 @@ const readVerdict = async (path: string): Promise<number | string[]> => {
 };
 
 /** Expects the same verdict for all requests, and shows the requests with another one. */
-const expectVerdicts = async (paths: readonly string[], expected: number | string[]) => {
-  const verdicts = await Promise.all(paths.map(async (path) => [path, await readVerdict(path)] as const));
+const expectVerdicts = async (api: Api, paths: readonly string[], expected: number | string[]) => {
+  const verdicts = await Promise.all(paths.map(async (path) => [path, await readVerdict(api, path)] as const));
   expect(Object.fromEntries(verdicts)).toEqual(Object.fromEntries(paths.map((path) => [path, expected])));
 };
 
@@ -154,69 +149,75 @@ describe.for(OPERATIONS.map((operation) => [operation.path, operation] as const)
   const parameters = [...required, ...optional];
   const repeatable = parameters.filter((name) => name !== "chainId");
 
-  test("accepts every well-formed value of each parameter", async () => {
+  test("accepts every well-formed value of each parameter", async ({ samples }) => {
     const good = rounds(parameters, (name) => valuesOf(name).good.map(encodeURIComponent));
-    await expectVerdicts([question(operation), ...good.map((pairs) => `${path}?${pairs.join("&")}`)], 200);
+    await expectVerdicts(samples, [question(operation), ...good.map((pairs) => `${path}?${pairs.join("&")}`)], 200);
   });
 
-  test("returns 400 with every parameter whose value or percent-encoding is malformed", async () => {
+  test("returns 400 with every parameter whose value or percent-encoding is malformed", async ({ samples }) => {
     const bad = rounds(parameters, (name) => [
       ...valuesOf(name).bad.map(encodeURIComponent),
       ...BAD_ESCAPES.map((malformed) => `${goodOf(name)}${malformed}`),
     ]);
     await expectVerdicts(
+      samples,
       bad.map((pairs) => `${path}?${pairs.join("&")}`),
       parameters,
     );
   });
 
-  test("returns 400 with every missing required parameter", async () => {
-    const response = await api.get(path);
+  test("returns 400 with every missing required parameter", async ({ samples }) => {
+    const response = await samples.get(path);
     const { errors = [] } = (await response.json()) as Partial<Problem>;
     const message = expect.stringMatching(/^is required/);
     expect(errors).toEqual(required.map((parameter) => ({ parameter, message })));
-    for (const missing of required) expect(await readVerdict(question(operation, [], [missing]))).toEqual([missing]);
+    for (const missing of required)
+      expect(await readVerdict(samples, question(operation, [], [missing]))).toEqual([missing]);
   });
 
-  test("accepts a parameter twice only with the same value", async () => {
+  test("accepts a parameter twice only with the same value", async ({ samples }) => {
     const twice = (second: (parameter: string) => string | undefined) =>
       `${path}?${repeatable.flatMap((name) => [write(name, goodOf(name)), write(name, second(name) ?? goodOf(name))]).join("&")}`;
-    await expectVerdicts([twice(goodOf), twice((name) => valuesOf(name).respelled)], 200);
-    await expectVerdicts([twice((name) => valuesOf(name).other), twice(() => "0xé")], repeatable);
+    await expectVerdicts(samples, [twice(goodOf), twice((name) => valuesOf(name).respelled)], 200);
+    await expectVerdicts(samples, [twice((name) => valuesOf(name).other), twice(() => "0xé")], repeatable);
   });
 
-  test("returns 400 for a repeated chainId, even with the same value", async () => {
+  test("returns 400 for a repeated chainId, even with the same value", async ({ samples }) => {
     for (const repeated of words("chainId=1&chainId=1 chainId=1&chainId=137 chainId=&chainId=1 chainId&chainId=1")) {
-      const { errors } = await refusal(question(operation, [repeated]));
+      const { errors } = await refusal(samples, question(operation, [repeated]));
       expect(errors, repeated).toEqual([{ parameter: "chainId", message: "must be given once" }]);
     }
   });
 
-  test("returns 400 with the indexed networks for a network that is not indexed", async () => {
+  test("returns 400 with the indexed networks for a network that is not indexed", async ({ samples }) => {
     const message = "names a network that is not indexed here; indexed are 1 (Ethereum), 137 (Polygon)";
     for (const chainId of words("0 2 5 10 97 324 8453 7777777 31337 999999999999999")) {
-      const { detail, errors } = await refusal(question(operation, [`chainId=${chainId}`]));
+      const { detail, errors } = await refusal(samples, question(operation, [`chainId=${chainId}`]));
       expect(errors).toEqual([{ parameter: "chainId", message }]);
       expect(detail).toBe(`chainId ${message}.`);
     }
   });
 
-  test("returns 400 for a timestamp: the answer would be for another time", async () => {
+  test("returns 400 for a timestamp: the answer would be for another time", async ({ samples }) => {
     const message = "is not taken here: use block or minBlock";
     for (const value of ["=1700000000", "=", "", "=soon", "=%zz", "=1&timestamp=2"]) {
-      const { errors } = await refusal(question(operation, [`timestamp${value}`]));
+      const { errors } = await refusal(samples, question(operation, [`timestamp${value}`]));
       expect(errors, value).toEqual([{ parameter: "timestamp", message }]);
     }
-    expect(await readVerdict(question(operation, ["chainId=one", "timestamp=1"]))).toEqual(["chainId", "timestamp"]);
+    expect(await readVerdict(samples, question(operation, ["chainId=one", "timestamp=1"]))).toEqual([
+      "chainId",
+      "timestamp",
+    ]);
   });
 
-  test("ignores unknown parameters with any value", async () => {
+  test("ignores unknown parameters with any value", async ({ samples }) => {
     const unknown = words("contract tokenId rights numbers details limit wallet apiKey chainid")
       .concat("__proto__", "constructor", "toString", "0", "", "%", "%zz", "%00", "contract[]", "timestamp[]", "Block")
       .filter((name) => !parameters.includes(name));
     const values = ["", "garbage", "0x1", "-1", ...BAD_ESCAPES];
     const pairs = values.map((value) => unknown.map((name) => `${name}=${value}`));
     await expectVerdicts(
+      samples,
       pairs.map((more) => question(operation, more)),
       200,
     );
@@ -226,19 +227,21 @@ describe.for(OPERATIONS.map((operation) => [operation.path, operation] as const)
 describe.for(V2_CHECKS.map((operation) => [operation.path, operation] as const))("%s", ([, operation]) => {
   const SYNONYMS: Record<string, string> = { to: "delegate", from: "vault", delegate: "to", vault: "from" };
 
-  test("accepts both names of a wallet only with the same value", async () => {
+  test("accepts both names of a wallet only with the same value", async ({ samples }) => {
     for (const parameter of operation.required.filter((name) => name in SYNONYMS)) {
       const synonym = SYNONYMS[parameter] ?? "";
       const same = [goodOf(parameter), goodOf(parameter).toLowerCase()];
       await expectVerdicts(
+        samples,
         same.map((value) => question(operation, [`${synonym}=${value}`])),
         200,
       );
       await expectVerdicts(
+        samples,
         [COIN, "garbage"].map((value) => question(operation, [`${synonym}=${value}`])),
         [parameter],
       );
-      expect(await readVerdict(question(operation, [`${synonym}=garbage`], [parameter]))).toEqual([synonym]);
+      expect(await readVerdict(samples, question(operation, [`${synonym}=garbage`], [parameter]))).toEqual([synonym]);
     }
   });
 });
@@ -261,25 +264,26 @@ test.for<[what: string, path: string, expected: string[]]>([
     `v2/check/contract?to=${HOT}&from=${VAULT}&contract=%!s(MISSING)`,
     ["contract"],
   ],
-])("%s: 400", async ([, path, expected]) => {
-  expect(await readVerdict(`/registry/${path}`)).toEqual(expected);
+])("%s: 400", async ([, path, expected], { samples }) => {
+  expect(await readVerdict(samples, `/registry/${path}`)).toEqual(expected);
 });
 
 test.for(["block", "minBlock", "timestamp"])(
   "/networks takes no %s, and ignores other parameters",
-  async (parameter) => {
-    const { errors } = await refusal(`/networks?${parameter}=1`);
+  async (parameter, { samples }) => {
+    const { errors } = await refusal(samples, `/networks?${parameter}=1`);
     expect(errors).toEqual([{ parameter, message: "is not taken here: the answer is for now" }]);
-    expect(await readVerdict(`/networks?${parameter.toUpperCase()}=1&contract=%zz`)).toBe(200);
+    expect(await readVerdict(samples, `/networks?${parameter.toUpperCase()}=1&contract=%zz`)).toBe(200);
     // Monitors add parameters against caches.
-    for (const path of ["/health", "/ready", "/status"]) expect(await readVerdict(`${path}?${parameter}=1`)).toBe(200);
+    for (const path of ["/health", "/ready", "/status"])
+      expect(await readVerdict(samples, `${path}?${parameter}=1`)).toBe(200);
   },
 );
 
 describe("a problem document", () => {
-  test("lists every bad parameter with its error", async () => {
+  test("lists every bad parameter with its error", async ({ samples }) => {
     const bad = "delegate=0x1&contract=garbage&tokenId=-1&rights=0x1&chainId=2&numbers=big";
-    const problem = await refusal(`/registry/v2/check/erc1155?${bad}`);
+    const problem = await refusal(samples, `/registry/v2/check/erc1155?${bad}`);
     const message = (pattern: RegExp) => expect.stringMatching(pattern);
     expect(problem).toEqual({
       type: "/docs#problem-bad-parameter",
@@ -298,19 +302,20 @@ describe("a problem document", () => {
     });
   });
 
-  test("does not repeat the request's values, and must not be cached", async () => {
+  test("does not repeat the request's values, and must not be cached", async ({ samples }) => {
     const path = "/registry/v2/check/all?to=<script>&from=DROP%20TABLE&rights=0xhello";
-    const { detail, errors } = await refusal(path);
+    const { detail, errors } = await refusal(samples, path);
     expect(JSON.stringify({ detail, errors })).not.toMatch(/script|DROP|hello/);
-    expect((await api.get(path)).headers.get("cache-control")).toBe("no-store");
+    expect((await samples.get(path)).headers.get("cache-control")).toBe("no-store");
   });
 });
 
 describe.for(["v1", "v2"])("/registry/%s/{wallet}", (version) => {
-  test("returns 400 for a malformed wallet", async () => {
+  test("returns 400 for a malformed wallet", async ({ samples }) => {
     // An empty wallet is another path.
     const bad = valuesOf("vault").bad.filter((value) => value !== "");
     await expectVerdicts(
+      samples,
       [...bad.map(encodeURIComponent), ...words(`check check/ % %zz %ff ..%2f ${VAULT}%2F ${VAULT};v=1`)].map(
         (wallet) => `/registry/${version}/${wallet}`,
       ),
@@ -318,52 +323,58 @@ describe.for(["v1", "v2"])("/registry/%s/{wallet}", (version) => {
     );
   });
 
-  test("returns 400 with a bad wallet and every bad option", async () => {
-    expect(await readVerdict(`/registry/${version}/garbage?chainId=one&details=yes&limit=0&numbers=big`)).toEqual(
-      words("wallet chainId details limit numbers"),
-    );
+  test("returns 400 with a bad wallet and every bad option", async ({ samples }) => {
+    expect(
+      await readVerdict(samples, `/registry/${version}/garbage?chainId=one&details=yes&limit=0&numbers=big`),
+    ).toEqual(words("wallet chainId details limit numbers"));
   });
 });
 
 describe.for(LISTS.map(({ path }) => path))("%s: a cursor", (path) => {
   /** Reads the cursor of the second page of a list. */
-  const readCursor = async (list: string): Promise<string> => {
+  const readCursor = async (api: Api, list: string): Promise<string> => {
     const response = await api.get(list);
     const [, cursor] = /[?&]cursor=([^&>]+)/.exec(response.headers.get("link") ?? "") ?? [];
     if (!cursor) throw new Error(`${list} has no second page.`);
     return cursor;
   };
 
-  test("is refused unless this list returned it", async () => {
-    const cursor = await readCursor(`${path}?limit=1`);
-    expect(await readVerdict(`${path}?limit=1&cursor=${cursor}`)).toBe(200);
+  test("is refused unless this list returned it", async ({ samples }) => {
+    const cursor = await readCursor(samples, `${path}?limit=1`);
+    expect(await readVerdict(samples, `${path}?limit=1&cursor=${cursor}`)).toBe(200);
     const version = path.slice(10, 12);
     const forge = (place: string) => Buffer.from(`${version}.1.${place}`).toString("base64url");
     const bad = [
       ...["", "garbage", "0", "a".repeat(2000), cursor.slice(0, -4), cursor.slice(4), cursor.toUpperCase()],
       ...[forge("0x0.incoming.1.1"), forge(`${lower}.sideways.1.1`), forge(`${lower}.incoming.-1.1`)],
       forge(`${lower}.incoming.${"9".repeat(30)}.1`),
-      await readCursor(`${path.replace(VAULT, HOT)}?limit=1`),
-      await readCursor(`${path}?limit=1&chainId=137`),
-      await readCursor(`${path.replace(version, version === "v1" ? "v2" : "v1")}?limit=1`),
+      await readCursor(samples, `${path.replace(VAULT, HOT)}?limit=1`),
+      await readCursor(samples, `${path}?limit=1&chainId=137`),
+      await readCursor(samples, `${path.replace(version, version === "v1" ? "v2" : "v1")}?limit=1`),
       ...BAD_ESCAPES.map((malformed) => `${cursor}${malformed}`),
     ];
     await expectVerdicts(
+      samples,
       bad.map((value) => `${path}?limit=1&cursor=${value}`),
       ["cursor"],
     );
   });
 
-  test("is refused without a limit, or twice with different values", async () => {
-    const [first, second] = [await readCursor(`${path}?limit=1`), await readCursor(`${path}?limit=2`)];
-    await expectVerdicts([`${path}?cursor=${first}`, `${path}?cursor=garbage`], ["cursor"]);
-    expect(await readVerdict(`${path}?limit=1&cursor=${first}&cursor=${second}`)).toEqual(["cursor"]);
-    expect(await readVerdict(`${path}?limit=1&cursor=${first}&cursor=${first}`)).toBe(200);
+  test("is refused without a limit, or twice with different values", async ({ samples }) => {
+    const [first, second] = [
+      await readCursor(samples, `${path}?limit=1`),
+      await readCursor(samples, `${path}?limit=2`),
+    ];
+    await expectVerdicts(samples, [`${path}?cursor=${first}`, `${path}?cursor=garbage`], ["cursor"]);
+    expect(await readVerdict(samples, `${path}?limit=1&cursor=${first}&cursor=${second}`)).toEqual(["cursor"]);
+    expect(await readVerdict(samples, `${path}?limit=1&cursor=${first}&cursor=${first}`)).toBe(200);
   });
 
-  test("is listed with a bad wallet only if it is malformed", async () => {
+  test("is listed with a bad wallet only if it is malformed", async ({ samples }) => {
     const other = path.replace(VAULT, "garbage");
-    expect(await readVerdict(`${other}?limit=1&cursor=garbage`)).toEqual(["wallet", "cursor"]);
-    expect(await readVerdict(`${other}?limit=1&cursor=${await readCursor(`${path}?limit=1`)}`)).toEqual(["wallet"]);
+    expect(await readVerdict(samples, `${other}?limit=1&cursor=garbage`)).toEqual(["wallet", "cursor"]);
+    expect(
+      await readVerdict(samples, `${other}?limit=1&cursor=${await readCursor(samples, `${path}?limit=1`)}`),
+    ).toEqual(["wallet"]);
   });
 });

@@ -1,12 +1,6 @@
-import { afterAll, beforeAll, expect, test } from "vitest";
-import { type Api, HOT, launchApi, NFT, VAULT } from "../support/api.ts";
-import { createDatabase } from "../support/setup.ts";
-
-let api: Api;
-beforeAll(async () => {
-  api = await launchApi({ databaseUrl: await createDatabase() });
-});
-afterAll(() => api?.stop());
+import { expect } from "vitest";
+import { HOT, NFT, VAULT } from "../support/api.ts";
+import { test } from "../support/test.ts";
 
 /** Good parameters for any check. */
 const all = `to=${HOT}&from=${VAULT}&delegate=${HOT}&vault=${VAULT}&contract=${NFT}&tokenId=8520`;
@@ -38,8 +32,8 @@ test.for([
   ["a property of every object", "/__proto__"],
   ["a percent sign", "/%"],
   ["percent signs that mean nothing", "/%zz%ff"],
-] as const)("a path with %s returns 404", async ([, path]) => {
-  const response = await api.get(path);
+] as const)("a path with %s returns 404", async ([, path], { samples }) => {
+  const response = await samples.get(path);
   expect(response.status).toBe(404);
   expect(response.headers.get("content-type")).toBe("application/problem+json");
   expect(response.headers.get("cache-control")).toBe("no-store");

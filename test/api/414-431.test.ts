@@ -1,33 +1,26 @@
 import { once } from "node:events";
 import { connect, type Socket } from "node:net";
 import { text } from "node:stream/consumers";
-import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
-import { type Api, CHECK, HOT, launchApi, VAULT } from "../support/api.ts";
+import { describe, expect } from "vitest";
+import { type Api, CHECK, HOT, VAULT } from "../support/api.ts";
 import { type HttpAnswer, sendBytes } from "../support/http.ts";
-import { createDatabase, waitUntil } from "../support/setup.ts";
+import { waitUntil } from "../support/setup.ts";
+import { test } from "../support/test.ts";
 
-// Raw requests that no client library sends. None of them reaches the database.
-
-let api: Api;
-beforeAll(async () => {
-  api = await launchApi({ databaseUrl: await createDatabase() });
-});
-afterAll(() => api?.stop());
+// Raw requests that no client library sends.
 
 const PATH = "/health";
 const OK = { status: 200, body: '{"status":"ok"}' };
 
-afterEach(async () => {
-  expect((await api.get(PATH)).status, "the API still answers").toBe(200);
+test.afterEach(async ({ samples }) => {
+  expect((await samples.get(PATH)).status, "the API still answers").toBe(200);
 });
 
 /** Builds a GET request after which the server closes the connection. */
 const get = (path: string, headers: string[] = ["Host: api.example"]) =>
   [`GET ${path} HTTP/1.1`, ...headers, "Connection: close", "", ""].join("\r\n");
 
-const open = (): Socket => connect(api.port, "127.0.0.1");
-
-const send = (request: string | Buffer) => sendBytes(api.port, request);
+const open = ({ port }: Api): Socket => connect(port, "127.0.0.1");
 
 const expectProblem = ({ status, headers, body }: HttpAnswer, expected: object) => {
   expect(headers["content-type"]).toBe("application/problem+json");
@@ -43,18 +36,18 @@ const UNREADABLE = { type: "/docs#problem-bad-request", status: 400 };
 describe("a URL", () => {
   const longer = (length: number) => `${PATH}?x=`.padEnd(length, "x");
 
-  test.for([4100, 5000, 8000])("of %i characters returns 414", async (length) => {
-    expectProblem(await send(get(longer(length))), TOO_LONG);
-    expectProblem(await send(get(`/registry/v2/`.padEnd(length, "0"))), TOO_LONG);
+  test.for([4100, 5000, 8000])("of %i characters returns 414", async (length, { samples }) => {
+    expectProblem(await sendBytes(samples.port, get(longer(length))), TOO_LONG);
+    expectProblem(await sendBytes(samples.port, get(`/registry/v2/`.padEnd(length, "0"))), TOO_LONG);
   });
 
   // The server stops reading at the limit for URL and headers together.
-  test.for([8192, 20_000, 60_000])("of %i characters returns 431", async (length) => {
-    expectProblem(await send(get(longer(length))), TOO_LARGE);
+  test.for([8192, 20_000, 60_000])("of %i characters returns 431", async (length, { samples }) => {
+    expectProblem(await sendBytes(samples.port, get(longer(length))), TOO_LARGE);
   });
 
-  test("of 4000 characters returns 200", async () => {
-    expect(await send(get(longer(4000)))).toMatchObject(OK);
+  test("of 4000 characters returns 200", async ({ samples }) => {
+    expect(await sendBytes(samples.port, get(longer(4000)))).toMatchObject(OK);
   });
 });
 
@@ -72,20 +65,20 @@ describe("a request with headers:", () => {
     ["a key of 9000 bytes", [header("X-API-KEY", 9000)]],
     ["a host of 9000 bytes", [header("Host", 9000)]],
     ["cookies of 9000 bytes", [header("Cookie", 9000)]],
-  ])("%s returns 431", async ([, headers]) => {
-    expectProblem(await send(get(PATH, ["Host: api.example", ...headers])), TOO_LARGE);
+  ])("%s returns 431", async ([, headers], { samples }) => {
+    expectProblem(await sendBytes(samples.port, get(PATH, ["Host: api.example", ...headers])), TOO_LARGE);
   });
 
   test.for<[what: string, headers: string[]]>([
     ["one of 7000 bytes", [header("X", 7000)]],
     // Node 20 drops headers after the first thousand; newer versions refuse the request.
     ["900 small ones", times(900, () => "X:")],
-  ])("%s returns 200", async ([, headers]) => {
-    expect(await send(get(PATH, ["Host: api.example", ...headers]))).toMatchObject(OK);
+  ])("%s returns 200", async ([, headers], { samples }) => {
+    expect(await sendBytes(samples.port, get(PATH, ["Host: api.example", ...headers]))).toMatchObject(OK);
   });
 
-  test("endless ones close the connection", async () => {
-    const socket = open();
+  test("endless ones close the connection", async ({ samples }) => {
+    const socket = open(samples);
     // The connection may end with a close or a reset.
     socket.on("error", () => {});
     const closed = new Promise((resolve) => socket.once("close", resolve));
@@ -131,16 +124,16 @@ describe("a malformed request returns 400 as a problem document:", () => {
     ["no Host", get(PATH, [])],
     ["two Hosts", get(PATH, ["Host: api.example", "Host: other.example"])],
     ["the same Host twice", get(PATH, ["Host: api.example", "host: api.example"])],
-  ])("%s", async ([, bytes]) => {
-    expectProblem(await send(bytes), UNREADABLE);
+  ])("%s", async ([, bytes], { samples }) => {
+    expectProblem(await sendBytes(samples.port, bytes), UNREADABLE);
   });
 });
 
 describe("an unusual request with", () => {
   test.for(["", " ", "a b", "api.example/path", "api.example?x", "user@api.example", "api.example:99999", "[::1", "%"])(
     'Host "%s" returns 400',
-    async (host) => {
-      expectProblem(await send(get(PATH, [`Host: ${host}`])), UNREADABLE);
+    async (host, { samples }) => {
+      expectProblem(await sendBytes(samples.port, get(PATH, [`Host: ${host}`])), UNREADABLE);
     },
   );
 
@@ -157,23 +150,23 @@ describe("an unusual request with", () => {
     ["an Expect that makes no sense", get(PATH, ["Host: api.example", "Expect: nonsense"])],
     ["an Expect of 200-ok", get(PATH, ["Host: api.example", "Expect: 200-ok"])],
     ["an Upgrade, which is ignored", get(PATH, upgrade).replace("Connection: close", "Connection: close, Upgrade")],
-  ])("%s returns 200", async ([, request]) => {
-    expect(await send(request)).toMatchObject(OK);
+  ])("%s returns 200", async ([, request], { samples }) => {
+    expect(await sendBytes(samples.port, request)).toMatchObject(OK);
   });
 
   test.for(["", "Expect: nonsense\r\n"])(
     "an upgrade returns 200 and closes the connection: no request after it is lost in silence %j",
-    async (header) => {
+    async (header, { samples }) => {
       const upgrade = `GET ${PATH} HTTP/1.1\r\nHost: x\r\nUpgrade: x\r\n${header}Connection: Upgrade\r\n\r\n`;
-      const answer = await sendBytes(api.port, `${upgrade}${get("/nowhere")}`, AbortSignal.timeout(5_000));
+      const answer = await sendBytes(samples.port, `${upgrade}${get("/nowhere")}`, AbortSignal.timeout(5_000));
       expect(answer).toMatchObject({ ...OK, headers: { connection: "close" } });
     },
   );
 
-  test("an absolute URL returns the same errors as a path, and the root without a path", async () => {
-    expect(await send(get("http://api.example/registry/v2/garbage"))).toMatchObject({ status: 400 });
-    expect(await send(get("http://api.example/nothing"))).toMatchObject({ status: 404 });
-    expect(await send(get("http://api.example"))).toMatchObject({ status: 200 });
+  test("an absolute URL returns the same errors as a path, and the root without a path", async ({ samples }) => {
+    expect(await sendBytes(samples.port, get("http://api.example/registry/v2/garbage"))).toMatchObject({ status: 400 });
+    expect(await sendBytes(samples.port, get("http://api.example/nothing"))).toMatchObject({ status: 404 });
+    expect(await sendBytes(samples.port, get("http://api.example"))).toMatchObject({ status: 200 });
   });
 });
 
@@ -184,10 +177,10 @@ describe("a client that does not close its connection", () => {
   test.for([
     ["garbage", "garbage\r\n\r\n"],
     ["a CONNECT", "CONNECT api.example:443 HTTP/1.1\r\nHost: x\r\n\r\n"],
-  ] as const)("is disconnected after %s", async ([, refused]) => {
+  ] as const)("is disconnected after %s", async ([, refused], { samples }) => {
     const before = countSockets();
     const clients = Array.from({ length: 50 }, () => {
-      const socket = connect({ port: api.port, host: "127.0.0.1", allowHalfOpen: true });
+      const socket = connect({ port: samples.port, host: "127.0.0.1", allowHalfOpen: true });
       socket.write(refused);
       return socket;
     });
@@ -201,15 +194,15 @@ describe("a client that does not close its connection", () => {
     }
   });
 
-  test("does not affect others when it disconnects during its request or the response", async () => {
+  test("does not affect others when it disconnects during its request or the response", async ({ samples }) => {
     for (const part of ["", "G", "GET /regis", get(PATH).slice(0, -2)]) {
-      const socket = open();
+      const socket = open(samples);
       await once(socket, "connect");
       socket.end(part);
       await text(socket);
     }
     for (let index = 0; index < 50; index++) {
-      const socket = open();
+      const socket = open(samples);
       await once(socket, "connect");
       socket.write(get(`/registry/v2/${VAULT}`));
       socket.resetAndDestroy();

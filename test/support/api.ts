@@ -55,7 +55,7 @@ export const FRESH_FOR_A_DAY = { MAX_INDEX_LAG_SECONDS: "86400" };
 
 type ApiOptions = { databaseUrl: string; env?: NodeJS.ProcessEnv };
 /** `now`: clock of rate limits and cached keys. */
-type OwnApiOptions = ApiOptions & { now?: () => number };
+type OwnApiOptions = ApiOptions & { now?: (() => number) | undefined };
 
 const prepare = async ({ databaseUrl, env = {} }: ApiOptions) => {
   const port = Number(env.PORT ?? (await findFreePort()));

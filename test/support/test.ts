@@ -27,8 +27,10 @@ export const test = base
     onCleanup(() => database.end().catch(() => {}));
     return database;
   })
-  .extend("api", { scope: "file" }, async ({ databaseUrl, env }, { onCleanup }) => {
-    const api = await launchApi({ databaseUrl, env: { ...FRESH_FOR_A_DAY, ...env } });
+  /** Clock of `api`: `test.override("now", () => () => clock.now)`. By default the real one. */
+  .extend("now", { scope: "file" }, (): (() => number) | undefined => undefined)
+  .extend("api", { scope: "file" }, async ({ databaseUrl, env, now }, { onCleanup }) => {
+    const api = await launchApi({ databaseUrl, env: { ...FRESH_FOR_A_DAY, ...env }, now });
     onCleanup(() => api.stop());
     return api;
   })
