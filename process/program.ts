@@ -55,13 +55,12 @@ export const untilAborted = (signal: AbortSignal): Promise<void> =>
 
 /** Settles as the promise does, or rejects as soon as the signal is aborted. */
 export const rejectOnAbort = <T>(signal: AbortSignal, promise: Promise<T>): Promise<T> =>
-  Promise.race([
-    promise,
-    new Promise<never>((_, reject) => {
-      if (signal.aborted) reject(signal.reason);
-      signal.addEventListener("abort", () => reject(signal.reason), { once: true });
-    }),
-  ]);
+  new Promise((resolve, reject) => {
+    const abort = () => reject(signal.reason);
+    if (signal.aborted) abort();
+    signal.addEventListener("abort", abort, { once: true });
+    promise.then(resolve, reject).finally(() => signal.removeEventListener("abort", abort));
+  });
 
 /** Joins an error's message with its causes' messages. */
 export const describeError = (error: unknown): string => {
