@@ -77,18 +77,23 @@ export const startEmbeddedPostgres = async ({
   await discard();
   await createCluster(binaries, data, user);
 
-  const flags = serverFlags(await findFreePort(preferredPort), disposable);
+  let port = await findFreePort(preferredPort);
   const log = join(data, "server.log");
   const start = async () => {
     if (await isRunning()) return;
     await removeMisleadingPidFile(data);
-    await pgCtl("-w", "-t", "60", "-l", log, "-o", flags, "start").catch(async (cause) => {
+    await pgCtl("-w", "-t", "60", "-l", log, "-o", serverFlags(port, disposable), "start").catch(async (cause) => {
       const lines = (await readFile(log, "utf8").catch(() => "")).trim().split("\n").slice(-5);
       throw new Error(`The embedded Postgres in ${data} did not start:\n  ${lines.join("\n  ")}`, { cause });
     });
   };
   const guard = stopWhenOrphaned(program, data, user);
-  await start();
+  await start().catch(async (error) => {
+    // Another program took the port after it was found free.
+    if (!String(error).includes("could not create any TCP/IP sockets")) throw error;
+    port = await findFreePort();
+    await start();
+  });
   const stop = async () => {
     await stopServer();
     guard.kill();
