@@ -3,15 +3,16 @@ import { expect, onTestFinished, test } from "vitest";
 import { InsightsCache } from "../../api/insights/insights-cache.ts";
 import type { InsightRows } from "../../api/insights/read-insights.ts";
 import { Problem } from "../../api/problem.ts";
+import type { components } from "../../client/src/openapi.ts";
 import { IndexerDatabase } from "../../indexer/shards/index-database.ts";
-import { expectCorrectSums } from "../support/activity.ts";
 import { createSampleDatabase, FRESH_FOR_A_DAY, NFT, startTestApi } from "../support/api.ts";
 import { readServedSchema } from "../support/index-copy.ts";
+import { expectCorrectSums } from "../support/index-state.ts";
 import { connectClient, createDatabase, waitUntil } from "../support/setup.ts";
-import type { WalletChange } from "../support/wallet-answers.ts";
 
 // Over the sandbox's samples: local/samples.ts and local/sample-history.ts have their changes.
 
+type WalletChange = components["schemas"]["WalletChange"];
 type NewestChange = Omit<WalletChange, "direction"> & { network: string };
 
 type Data = {

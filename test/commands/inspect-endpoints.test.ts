@@ -8,10 +8,8 @@ import { encodeV2 } from "../../local/calls.ts";
 import type { LocalChain } from "../../local/chain.ts";
 import { startNode } from "../../process/child.ts";
 import { networks } from "../../registry/networks.ts";
-import { launchHeadSocket } from "../support/head-socket.ts";
-import { type Behaviour, simulateProvider } from "../support/provider.ts";
-import { type Dialect, dialects } from "../support/provider-dialects.ts";
-import { askNode, type RpcRequest, startRpcProxy } from "../support/rpc-proxy.ts";
+import { type Behaviour, type Dialect, dialects, simulateProvider } from "../support/provider.ts";
+import { askNode, launchHeadSocket, type RpcRequest, startRpcProxy } from "../support/rpc-proxy.ts";
 import { captureOutput, ROOT } from "../support/run.ts";
 import { launchChain } from "../support/setup.ts";
 

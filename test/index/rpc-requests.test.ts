@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import pg from "pg";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { countMethods, launchCountedChain } from "../support/indexed-chain.ts";
 import { launchIndexer } from "../support/indexer.ts";
-import { countMethods, launchCountedChain } from "../support/rpc-cost.ts";
 import type { RpcRequest } from "../support/rpc-proxy.ts";
 import { createDatabase, waitUntilIndexed } from "../support/setup.ts";
 

@@ -8,7 +8,7 @@ import { findStartBlock } from "../../indexer/start-block.ts";
 import type { LocalChain } from "../../local/chain.ts";
 import { compileContracts } from "../../local/compile-contracts.ts";
 import { type Deployment, networks } from "../../registry/networks.ts";
-import { type Dialect, dialects } from "../support/provider-dialects.ts";
+import { type Dialect, dialects } from "../support/provider.ts";
 import type { RpcRequest, RpcResponse } from "../support/rpc-proxy.ts";
 import { startRpcProxy } from "../support/rpc-proxy.ts";
 import { connectClient, createChain, createDatabase, launchChain } from "../support/setup.ts";

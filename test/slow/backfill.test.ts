@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { CHECK, VAULT } from "../support/api.ts";
-import { startHeldBackfill } from "../support/held-backfill.ts";
+import { startHeldBackfill } from "../support/indexed-chain.ts";
 import { waitUntil } from "../support/setup.ts";
 
 test("checks and lists return 503 with the progress during a backfill, and answers after it", async () => {

@@ -1,6 +1,6 @@
 import { findEmbeddedPostgres } from "../../local/embedded-postgres.ts";
 import type { Queries } from "./index-state.ts";
-import { waitUntil } from "./until.ts";
+import { waitUntil } from "./setup.ts";
 
 /** Crashes an embedded Postgres: connections break and nothing is flushed. */
 export const crashPostgres = async (client: Queries, directory: string): Promise<void> => {

@@ -1,9 +1,8 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect } from "vitest";
-import { expectCorrectSums } from "./activity.ts";
 import { startTestApi } from "./api.ts";
 import { ComparedChain } from "./compared-chain.ts";
-import { dumpTables } from "./index-state.ts";
+import { dumpTables, expectCorrectSums } from "./index-state.ts";
 import { addKey } from "./keys.ts";
 import type { Random } from "./random.ts";
 import { REGISTRIES, readDigest } from "./registry-digest.ts";

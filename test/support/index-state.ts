@@ -1,9 +1,15 @@
+import assert from "node:assert/strict";
 import pg from "pg";
 import type { Hex } from "viem";
 import type { DelegationKeyV1, DelegationKeyV2 } from "../../registry/delegation.ts";
 
 /** A connection or a pool. */
 export type Queries = pg.Client | pg.Pool;
+
+/** Thrown when an answer is for another block than the expected one. */
+export class BlockMismatchError extends Error {
+  override name = "BlockMismatchError";
+}
 
 /** Lists the schemas of all indexes of the shard "registry", served or not. */
 export const findIndexes = async (database: Queries): Promise<string[]> => {
@@ -119,4 +125,44 @@ export const dumpTables = async (databaseUrl: string, schema: string): Promise<R
 export const readIndexedHash = async (client: Queries, schema: string, chainId: number): Promise<Hex | null> => {
   const { rows } = await client.query(`select hash from ${schema}.indexed_block where chain_id = $1`, [chainId]);
   return rows[0]?.hash ?? null;
+};
+
+const DAILY_FROM_LOG = `
+  select (block_timestamp at time zone 'UTC')::date::text as day, chain_id, registry, type, token_standard,
+    count(*) filter (where active and not was_active) as made,
+    count(*) filter (where active and was_active) as changed,
+    count(*) filter (where not active) as revoked
+  from (
+    select *, coalesce(lag(active) over (
+      partition by chain_id, registry, type, token_standard, vault, delegate, contract, token_id, rights
+      order by block_number, log_index), false) as was_active
+    from analytics.changes
+  ) change
+  group by 1, 2, 3, 4, 5`;
+
+const DAILY =
+  "select day::text, chain_id, registry, type, token_standard, made, changed, revoked from analytics.daily_activity";
+
+/** Contracts without active delegations are not in CONTRACTS_FROM_ACTIVE. */
+const CONTRACTS = "select chain_id, contract, delegations from analytics.contracts where delegations <> 0";
+const CONTRACTS_FROM_ACTIVE = `
+  select chain_id, contract, count(*) as delegations from analytics.delegations where contract is not null group by 1, 2`;
+
+/**
+ * Compares the daily and per-contract summaries with the change log and the active delegations. One statement each, so
+ * that both sides share a snapshot.
+ */
+export const expectCorrectSums = async (client: Queries): Promise<void> => {
+  for (const [summed, counted] of [
+    [DAILY, DAILY_FROM_LOG],
+    [CONTRACTS, CONTRACTS_FROM_ACTIVE],
+  ]) {
+    const { rows } = await client.query(
+      `with summed as (${summed}), counted as (${counted})
+       select 'summed' as only, * from (table summed except all table counted) a
+       union all
+       select 'counted', * from (table counted except all table summed) b`,
+    );
+    assert.deepEqual(rows, []);
+  }
 };

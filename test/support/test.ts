@@ -1,6 +1,7 @@
 import pg from "pg";
 import { test as base } from "vitest";
 import { createSampleDatabase, FRESH_FOR_A_DAY, launchApi } from "./api.ts";
+import { launchIndexedSubject } from "./indexed-chain.ts";
 import { signInVisitor } from "./portal.ts";
 
 /**
@@ -35,4 +36,12 @@ export const test = base
     return api;
   })
   /** A visitor of the developer page of `api` who has signed in. */
-  .extend("owner", async ({ api }) => signInVisitor(api));
+  .extend("owner", async ({ api }) => signInVisitor(api))
+  /** Random blocks of `indexed`. */
+  .extend("chain", { scope: "file" }, { seed: 1, blocks: 12, overWebSocket: false })
+  /** A random chain that an indexer follows. The tests of a file share it, and leave the index at its newest block. */
+  .extend("indexed", { scope: "file" }, async ({ chain }, { onCleanup }) => {
+    const indexed = await launchIndexedSubject(chain.seed, chain.blocks, chain);
+    onCleanup(() => indexed.stop());
+    return indexed;
+  });

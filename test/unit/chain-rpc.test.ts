@@ -6,7 +6,7 @@ import { ChainRpc, createChainClient } from "../../indexer/rpc/chain-rpc.ts";
 import { encodeV1, encodeV2 } from "../../local/calls.ts";
 import type { LocalChain } from "../../local/chain.ts";
 import { networks } from "../../registry/networks.ts";
-import { launchCountedChain } from "../support/rpc-cost.ts";
+import { launchCountedChain } from "../support/indexed-chain.ts";
 import { askNode, startRpcProxy } from "../support/rpc-proxy.ts";
 import { createChain, launchChain } from "../support/setup.ts";
 

@@ -1,8 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, onTestFinished, test } from "vitest";
 import { ChainRpc } from "../../indexer/rpc/chain-rpc.ts";
-import { launchHeadSocket } from "../support/head-socket.ts";
-import { startRpcProxy } from "../support/rpc-proxy.ts";
+import { launchHeadSocket, startRpcProxy } from "../support/rpc-proxy.ts";
 import { createChain, waitUntil } from "../support/setup.ts";
 
 const CHAIN = 8453;

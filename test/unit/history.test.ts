@@ -7,8 +7,7 @@ import { findLogsRange } from "../../indexer/rpc/find-missing-history.ts";
 import { encodeV2 } from "../../local/calls.ts";
 import type { LocalChain } from "../../local/chain.ts";
 import { networks } from "../../registry/networks.ts";
-import { type Behaviour, simulateProvider } from "../support/provider.ts";
-import { dialects } from "../support/provider-dialects.ts";
+import { type Behaviour, dialects, simulateProvider } from "../support/provider.ts";
 import { startRpcProxy } from "../support/rpc-proxy.ts";
 import { launchChain } from "../support/setup.ts";
 

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, expect, onTestFinished, test, vi } from "vitest";
 import { Endpoint } from "../../indexer/rpc/endpoint.ts";
 import { isUnreachable } from "../../indexer/rpc/rpc-errors.ts";
 import type { LocalChain } from "../../local/chain.ts";
-import { launchHeadSocket } from "../support/head-socket.ts";
+import { launchHeadSocket } from "../support/rpc-proxy.ts";
 import { launchChain } from "../support/setup.ts";
 
 const CHAIN = 1;

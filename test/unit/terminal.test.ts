@@ -4,7 +4,7 @@ import { type FetchedHistory, parseFetchedHistory } from "../../local/fetched-hi
 import { Terminal } from "../../local/terminal.ts";
 import { captureOutput } from "../support/run.ts";
 import { renderScreen } from "../support/screen.ts";
-import { waitUntil } from "../support/until.ts";
+import { waitUntil } from "../support/setup.ts";
 
 beforeEach(() => {
   vi.useFakeTimers({ toFake: ["performance"] });

@@ -25,7 +25,7 @@ import {
   waitUntilFocused,
   walletPath,
 } from "../../support/browser.ts";
-import { startHeldBackfill } from "../../support/held-backfill.ts";
+import { startHeldBackfill } from "../../support/indexed-chain.ts";
 import { connectClient, waitUntil } from "../../support/setup.ts";
 
 const NOBODY = "0x0000000000000000000000000000000000000123";

@@ -6,8 +6,14 @@ import { networks } from "../../../registry/networks.ts";
 import { type Api, COIN, NFT, startTestApi } from "../../support/api.ts";
 import { readServedSchema } from "../../support/index-copy.ts";
 import { startIndexerProcess } from "../../support/indexer.ts";
-import { ReorgChain } from "../../support/reorg-chain.ts";
-import { connectClient, createChain, createDatabase, waitUntil, waitUntilIndexed } from "../../support/setup.ts";
+import {
+  connectClient,
+  createChain,
+  createDatabase,
+  ReorgChain,
+  waitUntil,
+  waitUntilIndexed,
+} from "../../support/setup.ts";
 
 const CHAIN_ID = 8453;
 const CLIENTS = 2;

@@ -4,14 +4,14 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { parseArgs } from "node:util";
 import pg from "pg";
-import { withDatabase } from "../../../bench/with-database.ts";
-import { startEmbeddedPostgres } from "../../../local/embedded-postgres.ts";
-import { runUntilStopped } from "../../../process/program.ts";
-import { launchIndexerProcess } from "../../support/indexer.ts";
-import { printTable } from "../../support/print-table.ts";
-import { countMethods, launchCountedChain } from "../../support/rpc-cost.ts";
-import type { RpcRequest } from "../../support/rpc-proxy.ts";
-import { waitUntilIndexed } from "../../support/until.ts";
+import { startEmbeddedPostgres } from "../local/embedded-postgres.ts";
+import { runUntilStopped } from "../process/program.ts";
+import { countMethods, launchCountedChain } from "../test/support/indexed-chain.ts";
+import { launchIndexerProcess } from "../test/support/indexer.ts";
+import { printTable } from "../test/support/print-table.ts";
+import type { RpcRequest } from "../test/support/rpc-proxy.ts";
+import { waitUntilIndexed } from "../test/support/setup.ts";
+import { withDatabase } from "./with-database.ts";
 
 // npm run rpc-cost: counts an indexer's requests to local chains, by method. docs/indexing.md has the newest figures.
 
