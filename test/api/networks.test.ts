@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import type { Network } from "../../client/src/index.ts";
 import { type Api, createSampleDatabase, FRESH_FOR_A_DAY, launchApi, startTestApi, VAULT } from "../support/api.ts";
 import { connectClient, waitUntil } from "../support/setup.ts";
-import type { Network } from "../support/wallet-answers.ts";
 
 let databaseUrl: string;
 let api: Api;

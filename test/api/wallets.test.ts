@@ -1,6 +1,7 @@
 import pg from "pg";
 import { maxUint256, zeroHash } from "viem";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import type { operations } from "../../client/src/openapi.ts";
 import {
   AIRDROP,
   type Api,
@@ -20,8 +21,6 @@ import {
 } from "../support/api.ts";
 import { hideLogColumn, readServedSchema } from "../support/index-copy.ts";
 import { connectClient } from "../support/setup.ts";
-import type { GrantedWallet, WalletChange, WalletDelegation, WalletPage } from "../support/wallet-answers.ts";
-import { readAllPages } from "../support/wallet-answers.ts";
 
 // Over the sandbox's samples: local/samples.ts lists their delegations, the same on Ethereum and on Polygon.
 
@@ -36,10 +35,30 @@ beforeAll(async () => {
 });
 afterAll(() => api?.stop());
 
-type Vaults = WalletPage & { wallet: string; check: string; vaults: GrantedWallet[] };
-type Delegates = WalletPage & { wallet: string; check: string; delegates: GrantedWallet[] };
-type Delegations = WalletPage & { delegations: (WalletDelegation & { direction: string })[] };
-type History = WalletPage & { changes: WalletChange[] };
+type Body<Name extends keyof operations> = operations[Name] extends {
+  responses: { 200: { content: { "application/json": infer Json } } };
+}
+  ? Json
+  : never;
+type Vaults = Body<"walletVaults">;
+type Delegates = Body<"walletDelegates">;
+type Delegations = Body<"walletDelegations">;
+type History = Body<"walletHistory">;
+type WalletPage = Pick<History, "blocks" | "unanswered" | "next">;
+
+/** Reads all pages of a list, by their cursors. */
+const readAllPages = async <Page extends WalletPage>(url: string): Promise<Page[]> => {
+  const pages: Page[] = [];
+  for (let next: string | null = ""; next !== null; ) {
+    const response = await fetch(next ? `${url}&cursor=${next}` : url);
+    const page = (await response.json()) as Page;
+    expect(response.status, url).toBe(200);
+    expect(response.headers.get("Link")?.includes(`cursor=${page.next}`) ?? false, url).toBe(page.next !== null);
+    pages.push(page);
+    next = page.next;
+  }
+  return pages;
+};
 
 const ask = async <Content>(path: string, from: Pick<Api, "get"> = api): Promise<Content> => {
   const response = await from.get(`/wallets/${path}`);

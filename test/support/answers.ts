@@ -198,6 +198,14 @@ export const formatList = (rows: readonly Listed[]): string =>
     .sort()
     .join("\n");
 
+const isSame = (a: Address, b: Address) => a.toLowerCase() === b.toLowerCase();
+
+/** Formats a wallet's incoming and outgoing list, with their names in `Answers`. Other wallets' rows are left out. */
+export const formatLists = (version: "v1" | "v2", wallet: Address, rows: readonly Listed[]): [string, string][] => [
+  [`${version} incoming ${wallet}`, formatList(rows.filter(({ delegate }) => isSame(delegate, wallet)))],
+  [`${version} outgoing ${wallet}`, formatList(rows.filter(({ vault }) => isSame(vault, wallet)))],
+];
+
 /** Creates a function that answers checks from a state, by the rules of the registries. */
 const createChecker = (state: State): ((question: WorldQuestion) => string) => {
   const v1 = new Set(state.v1.map((row) => keyV1(row)));
@@ -250,15 +258,11 @@ export const deriveAnswers = (
   questions: readonly WorldQuestion[] = listQuestions(world),
 ): Answers => {
   const check = createChecker(state);
-  const answers: Answers = new Map(questions.map((question) => [formatQuestion(question), check(question)]));
-  const isSame = (a: Address, b: Address) => a.toLowerCase() === b.toLowerCase();
-  for (const { address } of world.wallets) {
-    answers.set(`v1 incoming ${address}`, formatList(state.v1.filter(({ delegate }) => isSame(delegate, address))));
-    answers.set(`v1 outgoing ${address}`, formatList(state.v1.filter(({ vault }) => isSame(vault, address))));
-    answers.set(`v2 incoming ${address}`, formatList(state.v2.filter(({ delegate }) => isSame(delegate, address))));
-    answers.set(`v2 outgoing ${address}`, formatList(state.v2.filter(({ vault }) => isSame(vault, address))));
-  }
-  return answers;
+  const lists = world.wallets.flatMap(({ address }) => [
+    ...formatLists("v1", address, state.v1),
+    ...formatLists("v2", address, state.v2),
+  ]);
+  return new Map([...questions.map((question) => [formatQuestion(question), check(question)] as const), ...lists]);
 };
 
 const keyV1 = ({ vault, delegate, type, contract, tokenId }: DelegationV1) =>

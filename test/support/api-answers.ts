@@ -1,207 +1,322 @@
-import { setTimeout as sleep } from "node:timers/promises";
-import { type Address, getAddress, type Hex, zeroAddress } from "viem";
-import type { RegistryVersion } from "../../registry/networks.ts";
-import { type Answers, formatList, formatQuestion, type Listed, listQuestions, type WorldQuestion } from "./answers.ts";
+import { type Address, getAddress, zeroAddress, zeroHash } from "viem";
+import {
+  createClient,
+  type Delegate,
+  type DelegationV1,
+  type DelegationV2,
+  type RegistryClient,
+  type Vault,
+  type Wait,
+  type WalletChange,
+  type WalletDelegation,
+  type WalletPage,
+} from "../../client/src/index.ts";
+import {
+  type Answers,
+  findDifferences,
+  formatList,
+  formatLists,
+  formatQuestion,
+  type Listed,
+  type WorldQuestion,
+} from "./answers.ts";
+import { BlockMismatchError, type Queries } from "./index-state.ts";
+import { describeGrant, readGrantsInSql } from "./sql-answers.ts";
 import type { World } from "./world.ts";
 
-const AT_ONCE = 64;
-/** Checks in one body. */
-const MAX_CHECKS = 1_000;
-const ATTEMPTS = 10;
-const RETRY_MS = 500;
+// Asks the API through its client. Every answer has to be for the expected block.
 
-/** Thrown when an answer is for another block than the expected one. */
-export class BlockMismatchError extends Error {
-  override name = "OtherBlockError";
-}
+const CHECKS_AT_ONCE = 64;
+const LISTS_AT_ONCE = 8;
+/** Every seventh list of vaults or delegates is compared in SQL too, as each takes a statement of its own. */
+const IN_SQL = 7;
 
-/**
- * Reads the API's answers at a block: all checks or a selection, and all lists. Every second request sends the key.
- * @param blockNumber - the newest indexed block
- * @param past - a block to ask for
- */
-export const readApiAnswers = async ({
-  apiUrl,
-  chainId,
-  world,
-  blockNumber,
-  past,
-  key,
-  questions: asked = listQuestions(world),
-}: {
+/** On a busy machine Postgres may take too long for some requests. Any other failure counts. */
+const onWait = ({ error }: Wait): void => {
+  if (error && !/#problem-(database-unavailable|overloaded)$/.test(error.problem?.type ?? "")) throw error;
+};
+const PATIENT = { retries: 5, timeoutMs: 60_000, onWait };
+
+/** Calls a function for each value, some at once. */
+const forEach = async <T>(values: readonly T[], atOnce: number, run: (value: T, index: number) => Promise<void>) => {
+  const remaining = [...values.entries()];
+  while (remaining.length > 0) {
+    await Promise.all(remaining.splice(0, atOnce).map(([index, value]) => run(value, index)));
+  }
+};
+
+type AskedAnswers = {
   apiUrl: string;
   chainId: number;
   world: World;
-  blockNumber: bigint;
+  questions: readonly WorldQuestion[];
+  /** The newest indexed block. */
+  newest: bigint;
+  /** A block to ask about. */
   past?: bigint | undefined;
   key?: string | undefined;
-  questions?: readonly WorldQuestion[];
-}): Promise<Answers> => {
-  let requests = 0;
-  const at = past === undefined ? "" : `&block=${past}`;
-  const get = async (path: string): Promise<{ body: string; next: string | undefined }> => {
-    const headers: Record<string, string> = key && requests++ % 2 === 1 ? { "X-API-KEY": key } : {};
-    for (let attempt = 1; ; attempt++) {
-      const response = await fetch(`${apiUrl}/registry/${path}`, { headers });
-      const body = await response.text();
-      const block = response.headers.get("X-Indexed-Block");
-      const isAnswered = response.headers.get("X-Answered-Block") === (past === undefined ? null : String(past));
-      if (response.status === 200 && block === String(blockNumber) && isAnswered) {
-        return { body, next: /<\/registry\/(.*)>; rel="next"/.exec(response.headers.get("Link") ?? "")?.[1] };
-      }
-      // On a busy machine Postgres may take too long for some of the requests.
-      const isBusy = response.status === 503 && /#problem-(database-unavailable|overloaded)"/.test(body);
-      if (!isBusy || attempt === ATTEMPTS) {
-        throw new BlockMismatchError(`${path}: ${response.status}, at block ${block}, not ${blockNumber}: ${body}`);
-      }
-      await sleep(RETRY_MS);
-    }
+};
+
+/** Reads the answers to checks, one by one, and all lists. Every second request sends the key. */
+export const readApiAnswers = async (asked: AskedAnswers): Promise<Answers> => {
+  const { apiUrl, chainId, world, questions, newest, past, key } = asked;
+  const blocks = new Set<string>();
+  const recordBlock: typeof fetch = async (...request) => {
+    const response = await fetch(...request);
+    const { headers } = response;
+    if (response.ok) blocks.add(`${headers.get("X-Indexed-Block")}, asked ${headers.get("X-Answered-Block")}`);
+    return response;
   };
+  const options = { url: apiUrl, batch: false, fetch: recordBlock, ...PATIENT };
+  const withoutKey = createClient(options);
+  const withKey = key === undefined ? withoutKey : createClient({ ...options, apiKey: key });
+  const at = { chainId, ...(past !== undefined && { block: past }) };
+
   const answers: Answers = new Map();
-
-  const questions = [...asked.entries()];
-  while (questions.length > 0) {
-    await Promise.all(
-      questions.splice(0, AT_ONCE).map(async ([index, question]) => {
-        const { body } = await get(`${buildCheckPath(question, chainId, index)}${at}`);
-        answers.set(formatQuestion(question), body);
-      }),
-    );
-  }
-
+  await forEach(questions, CHECKS_AT_ONCE, async (question, index) => {
+    const client = index % 2 === 1 ? withKey : withoutKey;
+    // Addresses in both of their spellings.
+    const delegate = index % 3 === 0 ? getAddress(question.delegate) : question.delegate;
+    const { value } = await client.check({ ...question, delegate, chainId }, past === undefined ? {} : { block: past });
+    answers.set(formatQuestion(question), String(value));
+  });
   for (const { address } of world.wallets) {
-    for (const version of ["v1", "v2"] as const) {
-      const path = `${buildListPath(version, address, chainId)}${at}`;
-      const { body } = await get(path);
-      for (const [name, list] of readLists(version, address, body)) answers.set(name, list);
+    for (const [version, client] of [
+      ["v1", withoutKey],
+      ["v2", withKey],
+    ] as const) {
+      const list = await readList(client, version, address, at);
+      for (const [name, rows] of formatRegistryList(version, address, list)) answers.set(name, rows);
+      // A list of a past block is the same in pages.
       if (past === undefined) continue;
-      // Its pages add up to it.
-      const pages: unknown[] = [];
-      for (let next: string | undefined = `${path}&limit=2`; next !== undefined; ) {
-        const page = await get(next);
-        pages.push(...(JSON.parse(page.body) as unknown[]));
-        next = page.next;
-      }
-      if (JSON.stringify(pages) !== body)
-        throw new Error(`The pages of ${path} are ${JSON.stringify(pages)}, not ${body}`);
+      const paged = await readList(client, version, address, { ...at, limit: 2 });
+      if (formatRows(paged) !== formatRows(list))
+        throw new Error(`The pages of ${version} ${address} are not its list.`);
     }
+  }
+  const expected = `${newest}, asked ${past ?? null}`;
+  if (blocks.size !== 1 || !blocks.has(expected)) {
+    throw new BlockMismatchError(`The answers are for the blocks ${[...blocks].join("; ")}, not for ${expected}.`);
   }
   return answers;
 };
 
-/** Reads the API's answers to checks in requests of up to 1,000, at the newest block or at a past one. */
-export const readBulkAnswers = async ({
-  apiUrl,
-  chainId,
-  newest,
-  past,
-  key,
-  questions,
-}: {
+/** Reads the answers to many checks in one request. */
+export const readBulkAnswers = async (asked: AskedAnswers & { key: string }): Promise<Answers> => {
+  const { apiUrl, chainId, questions, newest, past, key } = asked;
+  const client = createClient({ url: apiUrl, apiKey: key, ...PATIENT });
+  const checks = questions.map((question) => ({ ...question, chainId }));
+  const results = await client.checks(checks, past === undefined ? {} : { block: past });
+  const answers: Answers = new Map();
+  for (const [index, question] of questions.entries()) {
+    const { value, block, error } = results[index] ?? {};
+    if (error) throw error;
+    if (block?.number !== (past ?? newest)) throw new BlockMismatchError(`An answer is for block ${block?.number}.`);
+    answers.set(formatQuestion(question), String(value));
+  }
+  return answers;
+};
+
+/** Formats rows as JSON, with large numbers as strings. */
+const formatRows = (rows: readonly object[]): string =>
+  JSON.stringify(rows, (_, value) => (typeof value === "bigint" ? String(value) : value));
+
+type RegistryRow = DelegationV1 | DelegationV2;
+
+/** Reads a wallet's list: incoming delegations first, then outgoing ones, each with the oldest first. */
+export const readList = async (
+  client: RegistryClient,
+  version: "v1" | "v2",
+  wallet: Address,
+  options: { chainId: number; block?: bigint; limit?: number },
+): Promise<RegistryRow[]> => {
+  const rows: RegistryRow[] = await client[version].delegations(wallet, options).all();
+  const places = rows.map((row) => {
+    const isIncoming = toListed(version, row).delegate === getAddress(wallet);
+    if (isIncoming !== (row.direction === "incoming")) throw new Error(`A false direction: ${formatRows([row])}`);
+    return (isIncoming ? 0n : 10n ** 12n) + row.blockNumber;
+  });
+  if (places.some((place, index) => place < (places[index - 1] ?? 0n))) {
+    throw new Error(`The list of ${wallet} is not in order: ${formatRows(rows)}`);
+  }
+  return rows;
+};
+
+/** Formats a list with its names in `Answers`. */
+export const formatRegistryList = (version: "v1" | "v2", wallet: Address, rows: readonly RegistryRow[]) =>
+  formatLists(
+    version,
+    wallet,
+    rows.map((row) => toListed(version, row)),
+  );
+
+const toListed = (version: "v1" | "v2", row: RegistryRow | Granted["delegations"][number]): Listed => ({
+  type: ("tokenStandard" in row ? row.tokenStandard : null) ?? row.type,
+  ...("from" in row ? { vault: row.from, delegate: row.to } : { vault: row.vault, delegate: row.delegate }),
+  contract: row.contract ?? zeroAddress,
+  tokenId: row.tokenId ?? 0n,
+  ...(version === "v2" && "rights" in row && { rights: row.rights, amount: row.amount ?? 0n }),
+});
+
+type Granted = Vault | Delegate;
+
+type AskedWallets = {
   apiUrl: string;
   chainId: number;
-  newest: bigint;
-  past: bigint | undefined;
-  key: string;
-  questions: readonly WorldQuestion[];
-}): Promise<Answers> => {
-  const answers: Answers = new Map();
-  for (let first = 0; first < questions.length; first += MAX_CHECKS) {
-    const asked = questions.slice(first, first + MAX_CHECKS);
-    const checks = asked.map((question, index) => ({
-      id: index,
-      registry: question.registry,
-      check: question.check,
-      ...Object.fromEntries(buildCheckQuery(question, chainId, index)),
-    }));
-    const response = await fetch(`${apiUrl}/registry/checks`, {
-      method: "POST",
-      headers: { "Content-Type": "application/json", "X-API-KEY": key },
-      body: JSON.stringify({ checks, ...(past !== undefined && { block: Number(past) }) }),
-    });
-    const text = await response.text();
-    if (response.status !== 200) throw new BlockMismatchError(`${response.status}: ${text}`);
-    const body = JSON.parse(text) as { answers: { id: number; result?: boolean | string }[]; blocks: object };
-    if (!text.includes(`"blocks":{"${chainId}":{"number":${past ?? newest},`))
-      throw new BlockMismatchError(JSON.stringify(body.blocks));
-    for (const [index, { id, result }] of body.answers.entries()) {
-      const question = asked[index];
-      if (id !== index || !question) throw new Error(`Answer ${index} has the id ${id}.`);
-      answers.set(formatQuestion(question), String(result));
+  /** The block of the answers. */
+  block: bigint;
+  /** The past block or time of the question. Absent: the newest block. */
+  at?: { block: bigint } | { timestamp: bigint };
+};
+
+const createWalletClient = ({ apiUrl }: AskedWallets) => createClient({ url: apiUrl, ...PATIENT });
+
+/** Reads all rows of a list. With a time, the block is the newest one until then that changed a delegation. */
+const readRows = async <Row>(
+  { pages }: { pages: () => AsyncIterable<WalletPage<Row>> },
+  { chainId, block, at }: AskedWallets,
+): Promise<Row[]> => {
+  const rows: Row[] = [];
+  for await (const page of pages()) {
+    const number = page.blocks[chainId]?.number ?? 0n;
+    const isExpected = at && "timestamp" in at ? number <= block : number === block;
+    if (!isExpected) throw new BlockMismatchError(`A page is for block ${number}, not for ${block}.`);
+    rows.push(...page.rows);
+  }
+  return rows;
+};
+
+/** Filters the registry's list of a vault's delegations for the ones that satisfy a check alone. */
+const findGrants = (question: WorldQuestion, answers: Answers): string => {
+  const { registry, check, vault, delegate } = question;
+  const contract = "contract" in question ? question.contract : zeroAddress;
+  const tokenId = "tokenId" in question ? question.tokenId : 0n;
+  const rights = "rights" in question ? question.rights : zeroHash;
+  const satisfies = (line: string) => {
+    const [type, , to, of, token, given] = line.split(" ");
+    if (to !== delegate.toLowerCase()) return false;
+    if (registry === "v2" && given !== zeroHash && given !== rights) return false;
+    if (type === "all") return true;
+    if (check === "all" || of !== contract.toLowerCase()) return false;
+    return type === "contract" || (type === check && BigInt(token ?? 0) === tokenId);
+  };
+  return (answers.get(`${registry} outgoing ${vault}`) ?? "").split("\n").filter(satisfies).join("\n");
+};
+
+/** Questions that one list answers. */
+type Group = { list: "vaults" | "delegates"; wallet: Address; questions: [WorldQuestion, ...WorldQuestion[]] };
+
+/** Groups questions by the vaults of a delegate, and by the delegates of a vault, with the same scope. */
+const groupQuestions = (questions: readonly WorldQuestion[]): [name: string, group: Group][] => {
+  const groups = new Map<string, Group>();
+  for (const question of questions) {
+    const { vault, delegate, ...scope } = question;
+    for (const [list, wallet] of [
+      ["vaults", delegate],
+      ["delegates", vault],
+    ] as const) {
+      const name = [list, wallet, ...Object.values(scope)].join(" ");
+      const group = groups.get(name);
+      if (group) group.questions.push(question);
+      else groups.set(name, { list, wallet, questions: [question] });
     }
   }
-  return answers;
+  return [...groups];
 };
 
-/** Builds the path of a check, below /registry. */
-export const buildCheckPath = (question: WorldQuestion, chainId: number, index: number): string =>
-  `${question.registry}/check/${question.check}?${buildCheckQuery(question, chainId, index)}`;
-
-/** Builds the query of a check. The index selects one of the accepted spellings, so that all of them occur. */
-const buildCheckQuery = (question: WorldQuestion, chainId: number, index: number): URLSearchParams => {
-  const { registry, check: _, vault, delegate, ...rest } = question;
-  const isOther = registry === "v2" && index % 2 === 1;
-  const query = new URLSearchParams({
-    [isOther ? "to" : "delegate"]: index % 3 === 0 ? getAddress(delegate) : delegate,
-    [isOther ? "from" : "vault"]: vault,
-    chainId: String(chainId),
+/**
+ * Asks for the vaults of each delegate and the delegates of each vault, and compares each row with the registry's own
+ * check, its delegations with the registry's own list, and some lists with those in SQL.
+ * @param isComplete - true if the questions are all that there are, so that there is no other row
+ */
+export const compareGrants = async (
+  asked: AskedWallets,
+  answers: Answers,
+  { questions, isComplete, database }: { questions: readonly WorldQuestion[]; isComplete: boolean; database: Queries },
+): Promise<{ lists: number; differences: string[] }> => {
+  const { chainId, block, at } = asked;
+  const client = createWalletClient(asked);
+  const groups = groupQuestions(questions);
+  const differences: string[] = [];
+  await forEach(groups, LISTS_AT_ONCE, async ([name, { list, wallet, questions }], index) => {
+    const [{ vault: _, delegate: __, ...scope }] = questions;
+    // Some in pages of one.
+    const options = { ...scope, ...at, chainId, limit: index % 3 === 0 ? 1 : 100 };
+    const rows: Granted[] = await readRows<Granted>(client[list](wallet, options), asked);
+    const byWallet = new Map(rows.map((row) => ["vault" in row ? row.vault : row.delegate, row]));
+    const [actual, expected]: [Answers, Answers] = [new Map(), new Map()];
+    let granted = 0;
+    for (const question of questions) {
+      const { registry, check, vault, delegate } = question;
+      const row = byWallet.get(getAddress(list === "vaults" ? vault : delegate));
+      const none = /erc20|erc1155/.test(check) ? "0" : "false";
+      const delegations = row ? formatList(row.delegations.map((row) => toListed(registry, row))) : "";
+      const answer = answers.get(formatQuestion(question));
+      if (answer !== none) granted++;
+      actual.set(formatQuestion(question), `${row ? (row.amount ?? true) : none}\n${delegations}`);
+      expected.set(formatQuestion(question), `${answer}\n${findGrants(question, answers)}`);
+    }
+    actual.set("number of rows", String(rows.length));
+    expected.set("number of rows", String(isComplete ? granted : byWallet.size));
+    if (index % IN_SQL === 0) {
+      actual.set("rows in SQL", formatRows(await readGrantsInSql(database, list, wallet, options)));
+      expected.set("rows in SQL", formatRows(rows.map(describeGrant)));
+    }
+    differences.push(...findDifferences(actual, expected, `chain ${chainId} at block ${block}: ${name}`));
   });
-  if ("contract" in rest) query.set("contract", rest.contract);
-  if ("tokenId" in rest)
-    query.set("tokenId", index % 5 === 0 ? `0x${rest.tokenId.toString(16)}` : String(rest.tokenId));
-  if ("rights" in rest) query.set("rights", rest.rights);
-  return query;
+  return { lists: groups.length, differences };
 };
 
-type Row = {
-  type: string;
-  vault?: Address;
-  delegate?: Address;
-  from?: Address;
-  to?: Address;
-  contract: Address | null;
-  tokenId: string | null;
-  direction: "incoming" | "outgoing";
-  rights?: Hex;
-  amount?: string | null;
-  tokenStandard?: string | null;
-  blockNumber: number;
-};
+const describeKey = (row: WalletChange | WalletDelegation) =>
+  [row.registry, row.type, row.tokenStandard, row.vault, row.delegate, row.contract, row.tokenId, row.rights].join();
 
-const readRow = (row: Row): Listed => {
-  const [vault, delegate] = [row.vault ?? row.from, row.delegate ?? row.to];
-  if (!vault || !delegate) throw new Error(`A delegation without wallets: ${JSON.stringify(row)}`);
+/** A delegation is active since the change that made it, with the amount of the newest one. */
+const describeActive = (made: WalletChange | WalletDelegation, amount: bigint | null) =>
+  [made.blockNumber, made.blockTimestamp, made.transactionHash, amount].join();
+
+/** Compares a wallet's list with the registries' own, and with its history: each change has to fit the ones before it. */
+export const compareWallet = async (
+  asked: AskedWallets,
+  wallet: Address,
+  answers: Answers,
+): Promise<{ lists: number; differences: string[] }> => {
+  const { chainId, block, at } = asked;
+  const who = `wallet ${wallet} on chain ${chainId} at block ${block}`;
+  const client = createWalletClient(asked);
+  const listed = await readRows(client.delegations(wallet, { chainId, ...at, limit: 3 }), asked);
+  const changes = await readRows(client.history(wallet, { chainId, ...at, limit: 7 }), asked);
+
+  const active = new Map<string, { made: WalletChange; amount: bigint | null }>();
+  const places = new Set<string>();
+  for (const change of changes.toReversed()) {
+    const { kind, amount, blockNumber, logIndex, ordinal } = change;
+    const place = [blockNumber, logIndex, ordinal].join();
+    const before = active.get(describeKey(change));
+    const isAmount = kind !== "changed" || amount !== before?.amount;
+    if (places.has(place) || (before === undefined) !== (kind === "made") || !isAmount) {
+      throw new Error(`History of ${who}: ${formatRows([change])} does not fit the change before it.`);
+    }
+    places.add(place);
+    if (kind === "revoked") active.delete(describeKey(change));
+    else active.set(describeKey(change), { made: before?.made ?? change, amount });
+  }
+  const folded = [...active].map(([key, { made, amount }]) => [key, describeActive(made, amount)] as const);
+  const shown = listed.map((row) => [describeKey(row), describeActive(row, row.amount)] as const);
+  if (new Set(shown.map(([key]) => key)).size !== shown.length) throw new Error(`The list of ${who} has a row twice.`);
+
+  const ofVersion = (version: "v1" | "v2") =>
+    formatLists(
+      version,
+      wallet,
+      listed.filter(({ registry }) => registry === version).map((row) => toListed(version, row)),
+    );
+  const lists: Answers = new Map([...ofVersion("v1"), ...ofVersion("v2")]);
+  const expected: Answers = new Map([...answers].filter(([name]) => lists.has(name)));
   return {
-    type: row.tokenStandard ?? row.type,
-    vault,
-    delegate,
-    contract: row.contract ?? zeroAddress,
-    tokenId: BigInt(row.tokenId ?? 0),
-    ...(row.rights && { rights: row.rights, amount: BigInt(row.amount ?? 0) }),
+    lists: lists.size,
+    differences: [
+      ...findDifferences(lists, expected, who),
+      ...findDifferences(new Map(folded), new Map(shown), `history of ${who}`),
+    ],
   };
-};
-
-/** Builds the path of a wallet's list, with all fields of its delegations. */
-export const buildListPath = (version: RegistryVersion, address: Address, chainId: number): string =>
-  `${version}/${address}?chainId=${chainId}&details=true&numbers=string`;
-
-/** Reads a wallet's incoming and outgoing list, with their names in `Answers`. */
-export const readLists = (version: RegistryVersion, address: Address, body: string): [string, string][] => {
-  const rows = JSON.parse(body) as Row[];
-  if (!isInOrder(rows)) throw new Error(`The list of ${address} is not in order: ${body}`);
-  const incoming = rows.filter(({ direction }) => direction === "incoming");
-  // A wallet's delegation to itself is listed once, as incoming, and belongs to both lists.
-  const outgoing = rows.filter(
-    (row) => row.direction === "outgoing" || (row.vault ?? row.from) === getAddress(address),
-  );
-  return [
-    [`${version} incoming ${address}`, formatList(incoming.map(readRow))],
-    [`${version} outgoing ${address}`, formatList(outgoing.map(readRow))],
-  ];
-};
-
-/** Incoming first; within each direction, the oldest first. */
-const isInOrder = (rows: readonly Row[]): boolean => {
-  const places = rows.map(({ direction, blockNumber }) => (direction === "incoming" ? 0 : 1e12) + blockNumber);
-  return places.every((place, index) => place >= (places[index - 1] ?? 0));
 };

@@ -11,13 +11,16 @@ import {
   readContractState,
   type WorldQuestion,
 } from "./answers.ts";
-import { BlockMismatchError, readApiAnswers, readBulkAnswers } from "./api-answers.ts";
-import { type Queries, readIndexSnapshot, rebuildState, type State } from "./index-state.ts";
+import { compareGrants, compareWallet, readApiAnswers, readBulkAnswers } from "./api-answers.ts";
+import { BlockMismatchError, type Queries, readIndexSnapshot, rebuildState, type State } from "./index-state.ts";
 import type { Random } from "./random.ts";
 import { computeStateDigest, REGISTRIES, readDigest } from "./registry-digest.ts";
-import { ReorgChain } from "./reorg-chain.ts";
+import { ReorgChain } from "./setup.ts";
 import { readSqlAnswers } from "./sql-answers.ts";
 import { drawTransaction, type World } from "./world.ts";
+
+/** Number of comparisons over which all questions about wallets are spread. */
+const PARTS = 3;
 
 /** Checks to compare, and distances from the newest block at which to compare them too. */
 export type CompareOptions = { questions?: readonly WorldQuestion[]; blocksBack?: readonly number[] };
@@ -32,12 +35,15 @@ export class RandomChain {
   readonly #random: Random;
   /** The registries' answers, by block hash. */
   readonly #asked = new Map<string, { checks: Answers; lists: Answers | null }>();
+  #part = 0;
   /** Number of mined registry operations. */
   operations = 0;
   /** Number of compared answers, from all sources. */
   answers = 0;
   /** Number of answers from the API. */
   answersOverHttp = 0;
+  /** Number of compared lists about wallets. */
+  answersAboutWallets = 0;
   /** Number of answers from the schema analytics. */
   answersInSql = 0;
   /** Number of compared state digests. */
@@ -130,22 +136,54 @@ export class RandomChain {
     const { key, block, questions = listQuestions(this.world), blocksBack = [] } = options;
     const newest = block ?? (await client.getBlockNumber());
     const compare = async (past?: bigint) => {
-      const asked = { apiUrl, chainId, world: this.world, blockNumber: newest, past, key, questions };
-      const answers = await readApiAnswers(asked);
-      this.answersOverHttp += answers.size;
+      const asked = { apiUrl, chainId, world: this.world, questions, newest, past };
       const expected = await this.askRegistries(past ?? newest, questions);
-      const found = findDifferences(answers, expected, `API, chain ${chainId} at block ${past ?? newest}`);
+      const where = `chain ${chainId} at block ${past ?? newest}`;
+      const answers = await readApiAnswers({ ...asked, key });
+      this.answersOverHttp += answers.size;
+      const found = findDifferences(answers, expected, `API, ${where}`);
       if (!key) return found;
-      const together = await readBulkAnswers({ apiUrl, chainId, newest, past, key, questions });
+      const together = await readBulkAnswers({ ...asked, key });
       this.answersOverHttp += together.size;
       const checks = new Map([...expected].filter(([question]) => together.has(question)));
-      return [
-        ...found,
-        ...findDifferences(together, checks, `Many checks, chain ${chainId} at block ${past ?? newest}`),
-      ];
+      return [...found, ...findDifferences(together, checks, `Many checks, ${where}`)];
     };
     const found = await compare();
     for (const back of blocksBack) found.push(...(await compare(newest - BigInt(back))));
+    return found;
+  }
+
+  /** Compares vaults, delegates, lists and history of all wallets, at the newest block, some before it, and their times. */
+  async compareWallets(
+    apiUrl: string,
+    database: Queries,
+    { questions = listQuestions(this.world), blocksBack = [] }: CompareOptions = {},
+  ): Promise<string[]> {
+    const { chainId, client } = this.local;
+    const scopes = [...new Set(questions.map(nameScope))];
+    const isComplete = questions.length === listQuestions(this.world).length;
+    const found: string[] = [];
+    const compare = async (block: bigint, at?: { block: bigint } | { timestamp: bigint }) => {
+      const asked = { apiUrl, chainId, block, ...(at && { at }) };
+      const answers = await this.askRegistries(block, questions);
+      // A part of the questions each time, all of them over several calls.
+      const part = this.#part++ % PARTS;
+      const asking = questions.filter((question) => scopes.indexOf(nameScope(question)) % PARTS === part);
+      const compared = [await compareGrants(asked, answers, { questions: asking, isComplete, database })];
+      for (const { address } of this.world.wallets) compared.push(await compareWallet(asked, address, answers));
+      for (const { lists, differences } of compared) {
+        this.answersAboutWallets += lists;
+        found.push(...differences);
+      }
+    };
+    const newest = await client.getBlockNumber();
+    await compare(newest);
+    await compare(newest, { block: newest });
+    for (const back of blocksBack) {
+      const { number: block, timestamp } = await client.getBlock({ blockNumber: newest - BigInt(back) });
+      await compare(block, { block });
+      await compare(block, { timestamp });
+    }
     return found;
   }
 
@@ -228,6 +266,8 @@ export class RandomChain {
     return answers;
   }
 }
+
+const nameScope = ({ vault: _, delegate: __, ...scope }: WorldQuestion) => Object.values(scope).join();
 
 type PublishedDigests = { block: number; v1: string | null; v2: string | null };
 type Status = { chains: { chainId: number; stateDigest: PublishedDigests | null }[] };

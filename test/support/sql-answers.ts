@@ -1,9 +1,13 @@
 import pg from "pg";
 import { type Address, getAddress, type Hex, zeroAddress, zeroHash } from "viem";
-import { type Answers, formatList, formatQuestion, type Listed, listQuestions, type WorldQuestion } from "./answers.ts";
+import type { Delegate, ScopeOptions, Vault, WalletOptions } from "../../client/src/index.ts";
+import { type Answers, formatLists, formatQuestion, type Listed, type WorldQuestion } from "./answers.ts";
+import type { Queries } from "./index-state.ts";
 import type { World } from "./world.ts";
 
-/** Builds a call in the schema analytics. The index selects one of the accepted spellings, so that all of them occur. */
+// Asks the schema analytics.
+
+/** Builds a call of a check. The index selects one of the accepted spellings, so that all of them occur. */
 const buildCall = (question: WorldQuestion, index: number): { call: string; values: (string | bigint)[] } => {
   const { registry, check, vault, delegate, ...rest } = question;
   const values: (string | bigint)[] = [index % 3 === 0 ? getAddress(delegate) : delegate, vault];
@@ -41,19 +45,19 @@ const readRow = (row: Row): Listed => ({
   ...(row.registry === "v2" && { rights: row.rights ?? zeroHash, amount: BigInt(row.amount ?? 0) }),
 });
 
-/** Reads answers in SQL at a block or the newest one, in one transaction: all checks or a selection, and all lists. */
+/** Reads answers in SQL at a block or the newest one, in one transaction: checks, and all lists. */
 export const readSqlAnswers = async ({
   databaseUrl,
   chainId,
   world,
   atBlock,
-  questions = listQuestions(world),
+  questions,
 }: {
   databaseUrl: string;
   chainId: number;
   world: World;
   atBlock: bigint | null;
-  questions?: readonly WorldQuestion[];
+  questions: readonly WorldQuestion[];
 }): Promise<{ block: bigint; answers: Answers }> => {
   const client = new pg.Client(databaseUrl);
   await client.connect();
@@ -78,11 +82,8 @@ export const readSqlAnswers = async ({
     );
     for (const { address } of world.wallets) {
       for (const version of ["v1", "v2"] as const) {
-        const ofVersion = rows.filter(({ registry }) => registry === version);
-        const end = (name: "vault" | "delegate") =>
-          formatList(ofVersion.filter((row) => row[name] === address.toLowerCase()).map(readRow));
-        answers.set(`${version} incoming ${address}`, end("delegate"));
-        answers.set(`${version} outgoing ${address}`, end("vault"));
+        const ofVersion = rows.filter(({ registry }) => registry === version).map(readRow);
+        for (const [name, list] of formatLists(version, address, ofVersion)) answers.set(name, list);
       }
     }
     const known = await client.query("select analytics.known_block($1, null, $2) as block", [chainId, atBlock]);
@@ -90,4 +91,52 @@ export const readSqlAnswers = async ({
   } finally {
     await client.end();
   }
+};
+
+type GrantOptions = Omit<ScopeOptions & WalletOptions, "block"> & { chainId: number; block?: bigint };
+
+/** Reads the vaults of a delegate or the delegates of a vault. */
+export const readGrantsInSql = async (
+  database: Queries,
+  list: "vaults" | "delegates",
+  wallet: Address,
+  { check, registry, chainId, contract, tokenId, rights, block, timestamp }: GrantOptions,
+) => {
+  const values = Object.entries({
+    wallet,
+    '"check"': check,
+    registry,
+    chain_ids: [chainId],
+    contract,
+    token_id: tokenId,
+    rights,
+    at_block: block,
+    at_time: timestamp === undefined ? undefined : new Date(Number(timestamp) * 1000),
+  }).filter(([, value]) => value !== undefined);
+  const names = values.map(([name], index) => `${name} => $${index + 1}`);
+  const { rows } = await database.query<object>(
+    `select chain_id, ${list.slice(0, -1)} as wallet, amount, registries, type, token_standard, since_block, since,
+            transaction_hash, delegations
+     from analytics.${list}_of(${names.join(", ")})`,
+    values.map(([, value]) => value),
+  );
+  return rows;
+};
+
+/** Describes a row of the API as readGrantsInSql() does. */
+export const describeGrant = (row: Vault | Delegate) => {
+  const { chainId, amount, delegations } = row;
+  const [first] = delegations;
+  return {
+    chain_id: String(chainId),
+    wallet: ("vault" in row ? row.vault : row.delegate).toLowerCase(),
+    amount,
+    registries: [...new Set(delegations.map(({ registry }) => registry))].sort(),
+    type: first?.type,
+    token_standard: first?.tokenStandard,
+    since_block: first?.blockNumber,
+    since: new Date(Number(first?.blockTimestamp) * 1000),
+    transaction_hash: first?.transactionHash,
+    delegations: String(delegations.length),
+  };
 };

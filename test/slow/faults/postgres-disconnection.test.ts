@@ -1,27 +1,12 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { afterAll, beforeAll, expect, test } from "vitest";
-import { type ApiProcess, CHECK, HOT, launchApiProcess, startTestApi, VAULT } from "../../support/api.ts";
+import { expect } from "vitest";
+import { type Fault, lockHeld } from "../../../faults/faults.ts";
+import type { Stack } from "../../../faults/stack.ts";
+import { type Api, CHECK, HOT, startTestApi, VAULT } from "../../support/api.ts";
 import { findSamples, parseMetrics, readValue } from "../../support/metrics.ts";
-import { listProcesses } from "../../support/processes.ts";
 import { waitUntil } from "../../support/setup.ts";
-import { expectSurvival, launchService } from "../../support/survive.ts";
-import type { Network } from "../../support/wallet-answers.ts";
-import { type Fault, lockHeld } from "../soak/faults.ts";
+import { expectSurvival, test } from "../../support/survive.ts";
 
-// A complete service with its own Postgres, under load. A second API answers the requests of these tests.
-
-let launched: Awaited<ReturnType<typeof launchService>>;
-let api: ApiProcess;
-beforeAll(async () => {
-  launched = await launchService();
-  api = await launchApiProcess({ databaseUrl: launched.service.databaseUrl, env: FRESH });
-});
-afterAll(async () => {
-  await api?.stop();
-  await launched?.stop();
-});
-
-const FRESH = { MAX_INDEX_LAG_SECONDS: "300" };
 const QUESTIONS = [
   CHECK,
   `/registry/v1/check/all?delegate=${HOT}&vault=${VAULT}`,
@@ -31,39 +16,46 @@ const QUESTIONS = [
   `/wallets/${HOT}/vaults`,
 ];
 
+const ROUNDS = 60;
 const ROUND_MS = 50;
 
-const ask = async (path: string) => {
+const findApi = ({ apis }: Stack) => {
+  const api = apis[0]?.process;
+  if (!api) throw new Error("The API is not running.");
+  return api;
+};
+
+const ask = async (stack: Stack, path: string) => {
   const startedAt = performance.now();
-  const response = await api.get(path);
+  const response = await findApi(stack).get(path);
   const body = await response.text();
   return { status: response.status, headers: response.headers, body, ms: performance.now() - startedAt };
 };
 
 /** Reads metrics, and expects them at once, whatever the state of the database. */
-const readMetrics = async () => {
+const readMetrics = async (stack: Stack) => {
   const startedAt = performance.now();
-  const metrics = parseMetrics(await api.metrics());
+  const metrics = parseMetrics(await findApi(stack).metrics());
   expect(performance.now() - startedAt).toBeLessThan(500);
   const answered = findSamples(metrics, "chain_answered").map(({ value }) => value);
   return { isReachable: readValue(metrics, "database_reachable"), answered };
 };
 
-const expectAnswers = async () => {
-  const readStatus = async () => (await ask(CHECK)).status;
+const expectAnswers = async (stack: Stack) => {
+  const readStatus = async () => (await ask(stack, CHECK)).status;
   await waitUntil("the API answers within 5 s", readStatus, 5, (status) => status === 200);
-  for (const path of QUESTIONS) expect(await ask(path)).toMatchObject({ status: 200 });
-  expect((await ask("/ready")).status).toBe(200);
-  expect(await readMetrics()).toEqual({ isReachable: 1, answered: [1] });
+  for (const path of QUESTIONS) expect(await ask(stack, path)).toMatchObject({ status: 200 });
+  expect((await ask(stack, "/ready")).status).toBe(200);
+  expect(await readMetrics(stack)).toEqual({ isReachable: 1, answered: [1] });
 };
 
 /** Sends many requests over some seconds, and expects each to be refused within 2 s. */
-const expectRefusals = async () => {
+const expectRefusals = async (stack: Stack) => {
   const asked: ReturnType<typeof ask>[] = [];
-  for (let round = 0; round < 60; round++) {
-    for (const path of QUESTIONS) asked.push(ask(path));
+  for (let round = 0; round < ROUNDS; round++) {
+    for (const path of QUESTIONS) asked.push(ask(stack, path));
     // It shares a read of the last second, which may have been before.
-    if (round * ROUND_MS > 1000) asked.push(ask("/ready"));
+    if (round * ROUND_MS > 1000) asked.push(ask(stack, "/ready"));
     await sleep(ROUND_MS);
   }
   const refusals = await Promise.all(asked);
@@ -78,76 +70,79 @@ const expectRefusals = async () => {
   // Only the first requests wait for a timeout.
   expect(refusals.filter(({ ms }) => ms > 500).length).toBeLessThan(refusals.length / 2);
 
-  expect((await ask("/health")).status).toBe(200);
-  const { status, body } = await ask("/status");
+  expect((await ask(stack, "/health")).status).toBe(200);
+  const { status, body } = await ask(stack, "/status");
   expect(status).toBe(200);
   expect(JSON.parse(body)).toMatchObject({ database: "out of reach", chains: [{ ready: false }] });
-  expect(await readMetrics()).toEqual({ isReachable: 0, answered: [0] });
-  const { networks } = JSON.parse((await ask("/networks")).body) as { networks: Network[] };
+  expect(await readMetrics(stack)).toEqual({ isReachable: 0, answered: [0] });
+  const { networks } = JSON.parse((await ask(stack, "/networks")).body) as {
+    networks: { chainId: number; state: string }[];
+  };
   const unreachable = networks.filter(({ state }) => state === "unreachable");
   expect(unreachable.map(({ chainId }) => chainId)).toEqual([1]);
 };
 
-test("the API returns 503 within 2 s while Postgres is stopped, and answers within 5 s of its return, without a restart", async () => {
-  await expectAnswers();
-  const restart: Fault = {
-    name: "postgres-restart",
-    concerns: () => true,
-    run: async (service) => {
-      await service.stopPostgres("in order");
-      await expectRefusals();
-      // An API that starts during the outage refuses too.
-      const late = await startTestApi({ databaseUrl: service.databaseUrl, env: FRESH });
-      const refusal = await late.get(CHECK);
-      const problem = { type: "/docs#problem-database-unavailable" };
-      expect([refusal.status, await refusal.json()]).toMatchObject([503, problem]);
+/** Breaks Postgres, and resolves with a function that mends it. */
+type Break = (stack: Stack) => Promise<() => Promise<void> | void>;
 
-      await service.startPostgres();
-      await expectAnswers();
-      await waitUntil("the late API answers too", async () => (await late.get(CHECK)).ok, 5);
+test.for<[string, Break]>([
+  [
+    "is stopped",
+    async ({ postgres }) => {
+      await postgres.stop();
+      return () => postgres.start();
     },
-  };
-  const { refused } = await expectSurvival(launched.service, restart);
-  expect(refused).toBeGreaterThan(0);
-});
+  ],
+  ["hangs", ({ postgres }) => postgres.suspend()],
+])(
+  "the API returns 503 within 2 s while Postgres %s, and answers within 5 s of its return, without a restart",
+  async ([name, breakPostgres], { stack }) => {
+    await expectAnswers(stack);
+    const fault: Fault = {
+      name,
+      run: async () => {
+        const mend = await breakPostgres(stack);
+        // An API that starts during the outage refuses too.
+        let late: Api;
+        try {
+          await expectRefusals(stack);
+          late = await startTestApi({ databaseUrl: stack.databaseUrl });
+          const refusal = await late.get(CHECK);
+          const problem = { type: "/docs#problem-database-unavailable" };
+          expect([refusal.status, await refusal.json()]).toMatchObject([503, problem]);
+        } finally {
+          await mend();
+        }
+        await expectAnswers(stack);
+        await waitUntil("the late API answers too", async () => (await late.get(CHECK)).ok, 5);
+      },
+    };
+    const { refused } = await expectSurvival(stack, fault);
+    expect(refused).toBeGreaterThan(0);
+    expect(findApi(stack).output()).not.toMatch(/postgres:\/\//);
+  },
+);
 
-test("the API returns 503 within 2 s while Postgres hangs, and answers within 5 s of its return, without a restart", async () => {
-  const ofData = listProcesses().filter(({ command }) => command.includes(`${launched.directory}/postgres`));
-  // A shell waits to run pg_ctl when this process is killed.
-  const server = ofData.find(({ command }) => !command.includes("pg_ctl"));
-  if (!server) throw new Error("Postgres is not running.");
-  const children = listProcesses().flatMap(({ pid, parent }) => (parent === server.pid ? pid : []));
-  const hung = [server.pid, ...children];
-  for (const pid of hung) process.kill(pid, "SIGSTOP");
-  try {
-    await expectRefusals();
-  } finally {
-    for (const pid of hung) process.kill(pid, "SIGCONT");
-  }
-  await expectAnswers();
-  expect(api.output()).not.toMatch(/postgres:\/\//);
-});
-
-test("the API returns 503 in time, with at most 18 sessions, while another session locks the tables", async () => {
-  const { service } = launched;
-  const printed = service.indexerOutput.length;
-  await api.stop();
+test("the API returns 503 in time, with at most 18 sessions, while another session locks the tables", async ({
+  stack,
+}) => {
+  const printed = stack.indexer.output().length;
   const sessions: number[] = [];
   const watched: Fault = {
     ...lockHeld,
     run: async () => {
       const timer = setInterval(async () => {
-        const { rows } = await service.withClient((client) =>
+        const { rows } = await stack.withClient((client) =>
           client.query("select count(*)::int from pg_stat_activity where application_name = 'api'"),
         );
         sessions.push(rows[0].count);
       }, 500);
-      await lockHeld.run(service).finally(() => clearInterval(timer));
+      await lockHeld.run(stack).finally(() => clearInterval(timer));
     },
   };
-  const { refused } = await expectSurvival(service, watched);
+  const { refused } = await expectSurvival(stack, watched);
   expect(refused).toBeGreaterThan(0);
   // The number in docs/operating.md, and one probe.
   expect(Math.max(...sessions)).toBeLessThanOrEqual(18);
-  expect(service.indexerOutput.slice(printed)).not.toContain("starting it again");
+  expect(stack.indexer.output().slice(printed)).not.toContain("starting it again");
 });

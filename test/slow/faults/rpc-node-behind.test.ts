@@ -1,8 +1,7 @@
 import { createClient, http, numberToHex } from "viem";
 import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
 import { encodeV2 } from "../../../local/calls.ts";
-import { BlockMismatchError } from "../../support/api-answers.ts";
-import { readIndexSnapshot } from "../../support/index-state.ts";
+import { BlockMismatchError, readIndexSnapshot } from "../../support/index-state.ts";
 import { launchIndexedSubject } from "../../support/indexed-chain.ts";
 import { waitUntil, waitUntilIndexed } from "../../support/setup.ts";
 import { buildTransaction, type World, type WorldWallet } from "../../support/world.ts";
