@@ -5,7 +5,7 @@ import { createClient, http } from "viem";
 import { getBlock, getBlockNumber } from "viem/actions";
 import { expect, test } from "vitest";
 import { isPortFree } from "../../process/ports.ts";
-import { listSandboxProcesses, resolveSandboxFolder, startDev } from "../support/dev.ts";
+import { listSandboxProcesses, resolveSandboxFolder, startDev } from "../support/local.ts";
 import { ROOT } from "../support/run.ts";
 import { waitUntil } from "../support/setup.ts";
 

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { startStack } from "../support/start.ts";
+import { startStack } from "../support/local.ts";
 
 test("npm start ends with code 1 and the bad settings of every part", async () => {
   const started = startStack({

@@ -4,7 +4,7 @@ import pg from "pg";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { createSampleDatabase } from "../support/api.ts";
 import { readServedSchema } from "../support/index-copy.ts";
-import { printTable } from "../support/print-table.ts";
+import { printTable } from "../support/run.ts";
 
 // docs/analytics.md shows the output of `npm run dev`, over the sandbox's samples.
 

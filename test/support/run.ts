@@ -1,6 +1,5 @@
 import { join } from "node:path";
 import { PassThrough } from "node:stream";
-import { keysCommand } from "../../commands/keys/keys-command.ts";
 import { startNode } from "../../process/child.ts";
 
 /** Folder of the project. */
@@ -22,15 +21,38 @@ export const runScript = async (script: string, ...args: string[]) => {
   return { code, output: printed() };
 };
 
-type Outcome = { code: number; stdout: string; stderr: string };
+/** Renders what a program has written to a terminal: the lines that a user sees, without colors. */
+export const renderScreen = (written: string): string[] => {
+  const lines = [""];
+  let [row, column] = [0, 0];
+  for (const [, count = "", code, text = ""] of written.matchAll(TOKEN)) {
+    const distance = Number(count || 1);
+    if (code === "A") row = Math.max(0, row - distance);
+    else if (code === "B") row += distance;
+    else if (code === "G" || text === "\r") column = 0;
+    else if (code === "K") lines[row] = count === "2" ? "" : (lines[row] ?? "").slice(0, column);
+    else if (text === "\n") [row, column] = [row + 1, 0];
+    else if (text) {
+      const line = (lines[row] ?? "").padEnd(column);
+      lines[row] = line.slice(0, column) + text + line.slice(column + text.length);
+      column += text.length;
+    }
+  }
+  return Array.from(lines, (line) => (line ?? "").trimEnd()).filter((line) => line !== "");
+};
 
-/** Runs `npm run keys` in this process. */
-export const runKeys = async (args: string[], databaseUrl: string): Promise<Outcome> => {
-  const [stdout, stderr]: [string[], string[]] = [[], []];
-  const code = await keysCommand(args, {
-    environment: { DATABASE_URL: databaseUrl },
-    print: (text) => stdout.push(text, "\n"),
-    say: (text) => stderr.push(text, "\n"),
-  });
-  return { code, stdout: stdout.join(""), stderr: stderr.join("") };
+/** A control sequence, an end of line, or text. */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: they are what this reads
+const TOKEN = /\x1b\[\??(\d*)[;\d]*([A-Za-z])|([\r\n]|[^\x1b\r\n]+)/g;
+
+/** Formats rows like psql, to compare them with a document. */
+export const printTable = (names: readonly string[], rows: readonly (readonly (string | null)[])[]): string => {
+  const widths = names.map((name, column) => Math.max(name.length, ...rows.map((row) => (row[column] ?? "").length)));
+  const line = (cells: readonly (string | null)[]) =>
+    cells
+      .map((cell, column) => ` ${(cell ?? "").padEnd(widths[column] ?? 0)} `)
+      .join("|")
+      .trimEnd();
+  const rule = widths.map((width) => "-".repeat(width + 2)).join("+");
+  return [line(names), rule, ...rows.map(line)].join("\n");
 };

@@ -3,7 +3,7 @@ import type { IndexProgress } from "../../indexer/shards/progress.ts";
 import { type FetchedHistory, parseFetchedHistory } from "../../local/fetched-history.ts";
 import { Terminal } from "../../local/terminal.ts";
 import { captureOutput } from "../support/run.ts";
-import { renderScreen } from "../support/screen.ts";
+import { renderScreen } from "../support/run.ts";
 import { waitUntil } from "../support/setup.ts";
 
 beforeEach(() => {

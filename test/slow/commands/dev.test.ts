@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { type Dev, listSandboxProcesses, resolveSandboxFolder, startDev } from "../../support/dev.ts";
+import { type Dev, listSandboxProcesses, resolveSandboxFolder, startDev } from "../../support/local.ts";
 import { listProcesses } from "../../support/processes.ts";
 import { waitUntil } from "../../support/setup.ts";
 

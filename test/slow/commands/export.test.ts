@@ -5,7 +5,7 @@ import { asyncBufferFromFile, parquetMetadataAsync } from "hyparquet";
 import pg from "pg";
 import { beforeAll, expect, test } from "vitest";
 import { createSampleDatabase } from "../../support/api.ts";
-import { addChanges, createFolder, startExport } from "../../support/export.ts";
+import { addChanges, createFolder, startExport } from "../../support/commands.ts";
 import { connectClient, waitUntil } from "../../support/setup.ts";
 
 const LARGE = 400_000;

@@ -3,7 +3,7 @@ import { arch, platform } from "node:os";
 import { delimiter, dirname } from "node:path";
 import { promisify } from "node:util";
 import { expect, test } from "vitest";
-import { listSandboxProcesses, resolveSandboxFolder, startDev } from "../../support/dev.ts";
+import { listSandboxProcesses, resolveSandboxFolder, startDev } from "../../support/local.ts";
 import { ROOT } from "../../support/run.ts";
 
 const run = promisify(execFile);

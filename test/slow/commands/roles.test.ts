@@ -5,7 +5,7 @@ import { ComparedChain } from "../../support/compared-chain.ts";
 import { readServedSchema } from "../../support/index-copy.ts";
 import { addKey } from "../../support/keys.ts";
 import { Random } from "../../support/random.ts";
-import { createRoleSettings, expectRights, runRoles } from "../../support/roles.ts";
+import { createRoleSettings, expectRights, runRoles } from "../../support/commands.ts";
 import { connectClient, createDatabase, startIndexer, waitUntil, waitUntilIndexed } from "../../support/setup.ts";
 
 const untilDropped = (database: pg.Client, schema: string) =>

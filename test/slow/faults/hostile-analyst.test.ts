@@ -1,11 +1,11 @@
 import { expect, test } from "vitest";
 import { startTestApi } from "../../support/api.ts";
+import { createAdministrator, createRoleSettings, runRoles } from "../../support/commands.ts";
 import { ComparedChain } from "../../support/compared-chain.ts";
 import { readServedSchema } from "../../support/index-copy.ts";
 import { startIndexerProcess } from "../../support/indexer.ts";
 import { addKey } from "../../support/keys.ts";
 import { Random } from "../../support/random.ts";
-import { createAdministrator, createRoleSettings, runRoles } from "../../support/roles.ts";
 import {
   connectClient,
   createDatabase,
@@ -17,6 +17,25 @@ import {
 
 /** Advisory locks that indexers and APIs took in earlier versions, and the one that Ponder takes at its start. */
 const ADVISORY_LOCKS = ["1684368485", "1634623852", "1835624306", "3853314791062309107"];
+
+/** Creates a database with the roles of `npm run roles`, and a chain with some blocks. */
+const setUp = async ({ blocks, isLimited = false }: { blocks: number; isLimited?: boolean }) => {
+  const databaseUrl = await createDatabase();
+  const settings = createRoleSettings(isLimited ? await createAdministrator(databaseUrl) : databaseUrl);
+  expect(await runRoles(settings.env)).toMatchObject({ code: 0 });
+  const subject = await ComparedChain.create(8453, new Random(21));
+  await subject.mineRandomBlocks(blocks);
+  const database = await connectClient(databaseUrl);
+  const { roles, urls } = settings;
+  return {
+    database,
+    roles,
+    urls,
+    subject,
+    caughtUp: () => waitUntilIndexed(database, subject.local),
+    indexer: { databaseUrl: urls.indexer, chains: [subject.local] },
+  };
+};
 
 /** Changes the settings of the analyst's role as the analyst, which Postgres allows. */
 const setOwnTimeouts = async (analystUrl: string, timeout: string) => {
@@ -39,17 +58,11 @@ const holdLocks = async (analystUrl: string, statements: readonly string[]) => {
 };
 
 test("an indexer and an API start while an analyst holds every lock that the role can take", async () => {
-  const databaseUrl = await createDatabase();
-  const { env, roles, urls } = createRoleSettings(await createAdministrator(databaseUrl));
-  expect(await runRoles(env)).toMatchObject({ code: 0 });
-  const database = await connectClient(databaseUrl);
+  const { database, roles, urls, subject, caughtUp, indexer } = await setUp({ blocks: 10, isLimited: true });
   // Postgres takes it for a number, which no interval accepts.
   await setOwnTimeouts(urls.analyst, "0x10000");
-  const subject = await ComparedChain.create(8453, new Random(21));
-  const chains = [subject.local];
-  await subject.mineRandomBlocks(10);
-  const first = await startIndexer({ databaseUrl: urls.indexer, chains });
-  await waitUntilIndexed(database, subject.local);
+  const first = await startIndexer(indexer);
+  await caughtUp();
   await first.stop();
 
   const schema = await readServedSchema(database);
@@ -60,9 +73,9 @@ test("an indexer and an API start while an analyst holds every lock that the rol
     "begin; lock table analytics.delegations in access share mode",
   ]);
   await subject.mineRandomBlocks(3);
-  await startIndexer({ databaseUrl: urls.indexer, chains, env: { ANALYST_MAX_SECONDS: "2" } });
+  await startIndexer({ ...indexer, env: { ANALYST_MAX_SECONDS: "2" } });
   const api = await startTestApi({ databaseUrl: urls.api });
-  await waitUntilIndexed(database, subject.local);
+  await caughtUp();
   const { key } = await addKey(await connectClient(urls.api));
   await subject.expectSameAnswersOverHttp(api.url, key);
   const { rows } = await database.query("select from pg_stat_activity where usename = $1", [roles.analyst]);
@@ -70,14 +83,9 @@ test("an indexer and an API start while an analyst holds every lock that the rol
 });
 
 test("a reorg does not wait for an analyst who has turned the timeouts of the role off", async () => {
-  const databaseUrl = await createDatabase();
-  const { env, urls } = createRoleSettings(databaseUrl);
-  expect(await runRoles(env)).toMatchObject({ code: 0 });
-  const database = await connectClient(databaseUrl);
-  const subject = await ComparedChain.create(8453, new Random(22));
-  await subject.mineRandomBlocks(10);
-  await startIndexer({ databaseUrl: urls.indexer, chains: [subject.local], env: { ANALYST_MAX_SECONDS: "5" } });
-  await waitUntilIndexed(database, subject.local);
+  const { database, urls, subject, caughtUp, indexer } = await setUp({ blocks: 10 });
+  await startIndexer({ ...indexer, env: { ANALYST_MAX_SECONDS: "5" } });
+  await caughtUp();
   await waitUntilAnalytics(database);
 
   await setOwnTimeouts(urls.analyst, "0");
@@ -90,18 +98,13 @@ test("a reorg does not wait for an analyst who has turned the timeouts of the ro
   await subject.chain.revertBlocks(3);
   await subject.mineRandomBlocks(4);
   await waitUntil("the analyst's session is ended", () => isEnded);
-  await waitUntilIndexed(database, subject.local);
+  await caughtUp();
 });
 
 test("an indexer that cannot end sessions logs an error and indexes", async () => {
-  const databaseUrl = await createDatabase();
-  const { env, urls } = createRoleSettings(databaseUrl);
-  expect(await runRoles(env)).toMatchObject({ code: 0 });
-  const database = await connectClient(databaseUrl);
+  const { database, caughtUp, indexer } = await setUp({ blocks: 3 });
   await database.query("revoke execute on function pg_terminate_backend from public");
-  const subject = await ComparedChain.create(8453, new Random(23));
-  await subject.mineRandomBlocks(3);
-  const indexer = await startIndexerProcess({ databaseUrl: urls.indexer, chains: [subject.local] });
-  await waitUntilIndexed(database, subject.local);
-  expect(indexer.output()).toMatch(/^\{"level":50,.*Cannot end long transactions of analysts: permission denied/m);
+  const { output } = await startIndexerProcess(indexer);
+  await caughtUp();
+  expect(output()).toMatch(/^\{"level":50,.*Cannot end long transactions of analysts: permission denied/m);
 });
