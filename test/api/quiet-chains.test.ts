@@ -1,8 +1,8 @@
-import { expect, test } from "vitest";
-import { CHECK, createSampleDatabase, startTestApi, VAULT } from "../support/api.ts";
+import { expect } from "vitest";
+import { CHECK, VAULT } from "../support/api.ts";
 import { readServedSchema } from "../support/index-copy.ts";
 import { parseMetrics, readValue } from "../support/metrics.ts";
-import { connectClient } from "../support/setup.ts";
+import { test as base } from "../support/test.ts";
 
 // A quiet chain makes no empty blocks. Its old newest block is fresh while the indexer sees that it is the newest.
 
@@ -12,33 +12,33 @@ const STEADY = 137;
 
 type ChainStatus = { chainId: number; ready: boolean; reason: string | null; lagSeconds: number };
 
-/** Sets up the samples with indexes that are an hour old, and an API for which one of both chains is quiet. */
-const setUp = async () => {
-  const databaseUrl = await createSampleDatabase();
-  const database = await connectClient(databaseUrl);
-  await database.query("set session_replication_role = replica");
-  const schema = await readServedSchema(database);
-  await database.query(`update ${schema}.indexed_block set timestamp = floor(extract(epoch from now())) - ${HOUR}`);
+let now = 0;
 
-  let now = 0;
+const test = base
+  // Only the tests let the age of a state pass.
+  .extend("now", () => () => now)
+  .extend("env", { QUIET_CHAINS: String(QUIET), MAX_INDEX_LAG_SECONDS: "" })
   /** Stores what an indexer saw some seconds ago, by default the indexed block. The next request reads it. */
-  const see = async ({ secondsAgo = 0, blocks = 0, timestamp = 0 }) => {
-    now += 1_000;
-    await database.query(
-      `update indexer.chain set seen_at = now() - $1 * interval '1 second',
-         newest_number = block.number + $2, newest_timestamp = block.timestamp + $3
-       from ${schema}.indexed_block block where block.chain_id = chain.chain_id`,
-      [secondsAgo, blocks, timestamp],
-    );
-  };
-
-  const api = await startTestApi({ databaseUrl, env: { QUIET_CHAINS: String(QUIET) }, now: () => now });
+  .extend("see", async ({ database }) => {
+    await database.query("set session_replication_role = replica");
+    const schema = await readServedSchema(database);
+    await database.query(`update ${schema}.indexed_block set timestamp = floor(extract(epoch from now())) - ${HOUR}`);
+    return async ({ secondsAgo = 0, blocks = 0, timestamp = 0 }) => {
+      now += 1_000;
+      await database.query(
+        `update indexer.chain set seen_at = now() - $1 * interval '1 second',
+           newest_number = block.number + $2, newest_timestamp = block.timestamp + $3
+         from ${schema}.indexed_block block where block.chain_id = chain.chain_id`,
+        [secondsAgo, blocks, timestamp],
+      );
+    };
+  })
   /** Reads a chain's state, after which the API knows what the indexer saw. */
-  const readState = async (chainId: number) => {
+  .extend("readState", ({ api }) => async (chainId: number) => {
     const { chains } = (await (await api.get("/status")).json()) as { chains: ChainStatus[] };
     return chains.find((chain) => chain.chainId === chainId);
-  };
-  const ask = async (chainId: number) => {
+  })
+  .extend("ask", ({ api, readState }) => async (chainId: number) => {
     await readState(chainId);
     const responses = await Promise.all(
       [`${CHECK}&chainId=${chainId}`, `/registry/v2/${VAULT}?chainId=${chainId}`].map((path) => api.get(path)),
@@ -47,12 +47,14 @@ const setUp = async () => {
     const [status, ...others] = new Set(responses.map((response) => response.status));
     expect(others, "a check and a list have one status").toEqual([]);
     return { status, body: bodies[0] ?? "" };
-  };
-  return { databaseUrl, api, see, readState, ask };
-};
+  });
 
-test("a quiet chain with an old newest block answers while the indexer sees that it is the newest", async () => {
-  const { api, see, readState, ask } = await setUp();
+test("a quiet chain with an old newest block answers while the indexer sees that it is the newest", async ({
+  api,
+  see,
+  readState,
+  ask,
+}) => {
   await see({ secondsAgo: 500 });
   expect(await ask(QUIET)).toMatchObject({ status: 200 });
 
@@ -65,8 +67,11 @@ test("a quiet chain with an old newest block answers while the indexer sees that
   expect(readValue(metrics, "chain_lag_seconds", { chain_id: String(QUIET) })).toBeLessThan(600);
 });
 
-test("a steady chain with an old newest block returns 503, although the indexer sees that it is the newest", async () => {
-  const { see, readState, ask } = await setUp();
+test("a steady chain with an old newest block returns 503, although the indexer sees that it is the newest", async ({
+  see,
+  readState,
+  ask,
+}) => {
   await see({});
   const { status, body } = await ask(STEADY);
   expect(status).toBe(503);
@@ -79,8 +84,7 @@ test.for([
   ["has a newer block", { blocks: 1, timestamp: 1 }],
   ["has another block of that number", { timestamp: 1 }],
   ["is behind the index on the endpoint that was asked", { blocks: -1 }],
-] as const)("a quiet chain that %s returns 503", async ([, seen]) => {
-  const { see, ask } = await setUp();
+] as const)("a quiet chain that %s returns 503", async ([, seen], { see, ask }) => {
   await see(seen);
   const { status, body } = await ask(QUIET);
   expect(status).toBe(503);
@@ -91,8 +95,11 @@ test.for([
   expect(await ask(QUIET)).toMatchObject({ status: 200 });
 });
 
-test("a quiet chain answers for a time up to when the indexer saw its newest block, less the greatest lag", async () => {
-  const { api, see, readState } = await setUp();
+test("a quiet chain answers for a time up to when the indexer saw its newest block, less the greatest lag", async ({
+  api,
+  see,
+  readState,
+}) => {
   await see({ secondsAgo: 10 });
   await readState(QUIET);
   const ask = async (chainId: number, secondsAgo: number) => {

@@ -1,6 +1,6 @@
 import { drizzle } from "drizzle-orm/node-postgres";
 import { getTableConfig } from "drizzle-orm/pg-core";
-import { expect, test } from "vitest";
+import { expect } from "vitest";
 import { migrate } from "../../api/database/migrate.ts";
 import {
   apiKey,
@@ -13,13 +13,13 @@ import {
   signIn,
   usageWriter,
 } from "../../api/database/tables.ts";
-import { createSampleDatabase } from "../support/api.ts";
-import { connectClient } from "../support/setup.ts";
+import { test } from "../support/test.ts";
 
-test("the API's table definitions match the columns and types of the database", async () => {
-  const databaseUrl = await createSampleDatabase();
+test("the API's table definitions match the columns and types of the database", async ({
+  databaseUrl,
+  database: client,
+}) => {
   await migrate(databaseUrl);
-  const client = await connectClient(databaseUrl);
   const db = drizzle(client, { casing: "snake_case" });
   const { delegationV1, delegationV2, delegationChange, indexedBlock } = indexTables("registry");
   const ofIndex = [delegationV1, delegationV2, delegationChange, indexedBlock, shard, index, chain];
