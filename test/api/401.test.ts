@@ -1,70 +1,87 @@
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { type Api, CHECK, HOT, launchSampleApi, OPERATIONS, VAULT } from "../support/api.ts";
+import { describe, expect } from "vitest";
+import { generateKey } from "../../api/keys/api-key.ts";
+import { type Api, CHECK, OPERATIONS, VAULT } from "../support/api.ts";
+import { sendHttp } from "../support/http.ts";
+import { addKey, misspellKey, revokeAddedKey } from "../support/keys.ts";
+import { test as base } from "../support/test.ts";
 
-let api: Api;
-beforeAll(async () => {
-  api = await launchSampleApi();
+type Keys = { known: string; revoked: string; unknown: string };
+
+// The API creates the table of keys.
+const test = base.extend("keys", { scope: "file" }, async ({ api: _api, database }): Promise<Keys> => {
+  const [{ key: known }, { key: revoked }] = [await addKey(database), await addKey(database)];
+  await revokeAddedKey(database, revoked);
+  return { known, revoked, unknown: generateKey() };
 });
-afterAll(() => api?.stop());
 
-/** A key that was never issued. */
-const KEY = "dk_live_6f1c0f4f5b7e4c1d9a3e2b8d7c6a5f40";
+/** Sends a path as it is, unlike fetch. */
+const ask = ({ port }: Api, path: string, key?: string, method = "GET") =>
+  sendHttp(port, { path, method, headers: key === undefined ? {} : { "X-API-KEY": key } });
 
-const ask = (path: string, key = KEY, name = "X-API-KEY") => api.get(path, { headers: { [name]: key } });
+const MISSPELT = /X-API-KEY is misspelt or cut off.*Copy the key again/;
+const REFUSED: [what: string, keyOf: (keys: Keys) => string, reason: RegExp][] = [
+  ["an unknown key", ({ unknown }) => unknown, /is unknown.*Leave out X-API-KEY/],
+  ["a revoked key", ({ revoked }) => revoked, /has been revoked.*Use another one/],
+  ["a key with a typo", ({ known }) => misspellKey(known), MISSPELT],
+  ["a key that is cut off", ({ known }) => known.slice(0, -1), MISSPELT],
+  ["a key in quotes", ({ known }) => `"${known}"`, MISSPELT],
+  ["several keys in one", ({ known }) => `${known}, ${known}`, MISSPELT],
+  ["a key of another service", () => "dk_live_6f1c0f4f5b7e4c1d9a3e2b8d7c6a5f40", MISSPELT],
+  ["a short text", () => "x", MISSPELT],
+  ["a long text", () => "k".repeat(4000), MISSPELT],
+  ["a placeholder", () => "<API_KEY>", MISSPELT],
+  ["the word undefined", () => "undefined", MISSPELT],
+  ["quotes and SQL", () => `' or 1=1 --"`, MISSPELT],
+  ["letters that are no ASCII", () => "clé", MISSPELT],
+];
 
-const UNKNOWN_KEYS = [
-  ["a made-up one", KEY],
-  ["a short one", "x"],
-  ["a long one", "k".repeat(4000)],
-  ["a placeholder", "<API_KEY>"],
-  ["the word undefined", "undefined"],
-  ["one with quotes and SQL", `' or 1=1 --"`],
-  ["several in one", `${KEY}, ${KEY}`],
-  ["letters that are no ASCII", "clé"],
-] as const;
+describe("v2 returns 401", () => {
+  test.for(REFUSED)(
+    "with the reason for %s, in any spelling of the header",
+    async ([, keyOf, reason], { api, keys }) => {
+      for (const name of ["x-api-key", "X-Api-Key", "X-API-KEY"]) {
+        const response = await api.get(CHECK, { headers: { [name]: keyOf(keys) } });
+        expect(response.status, name).toBe(401);
+        expect(response.headers.get("content-type")).toBe("application/problem+json");
+        expect(response.headers.get("cache-control")).toBe("no-store");
+        expect(await response.json()).toEqual({
+          type: "/docs#problem-unknown-key",
+          title: "Unknown API key",
+          status: 401,
+          detail: expect.stringMatching(reason),
+        });
+      }
+    },
+  );
 
-describe("v2 returns 401 for an unknown key", () => {
-  test.for(OPERATIONS.v2)("%s", async (path) => {
-    expect((await api.get(path)).status, "without a key").toBe(200);
-    const response = await ask(path);
-    expect(response.status).toBe(401);
-    expect(response.headers.get("content-type")).toBe("application/problem+json");
-    expect(response.headers.get("cache-control")).toBe("no-store");
-    expect(await response.json()).toEqual({
-      type: "/docs#problem-unknown-key",
-      title: "Unknown API key",
-      status: 401,
-      detail: expect.stringContaining("X-API-KEY"),
-    });
+  test.for([...OPERATIONS.v2, `/registry/v2/${VAULT}/`, `/registry/%76%32/${VAULT}`, `/registry/v1/../v2/${VAULT}`])(
+    "for an unknown key only: %s",
+    async (path, { api, keys }) => {
+      expect((await ask(api, path)).status, "without a key").toBe(200);
+      expect((await ask(api, path, keys.known)).status, "with a known key").toBe(200);
+      expect((await ask(api, path, keys.unknown)).status).toBe(401);
+      expect((await ask(api, path, keys.unknown, "HEAD")).status).toBe(401);
+    },
+  );
+
+  test("before it reads parameters", async ({ api, keys }) => {
+    expect((await ask(api, "/registry/v2/check/all?to=garbage", keys.unknown)).status).toBe(401);
   });
+});
 
-  test.for(UNKNOWN_KEYS)("%s", async ([, key]) => {
-    for (const name of ["x-api-key", "X-Api-Key", "X-API-KEY"]) {
-      expect((await ask(`/registry/v2/${VAULT}`, key, name)).status, name).toBe(401);
+test.for([...REFUSED, ["a known key", ({ known }: Keys) => known] as const])(
+  "v1 ignores %s",
+  async ([, keyOf], { api, keys }) => {
+    for (const path of OPERATIONS.v1) {
+      const [without, { status, body, headers }] = [await ask(api, path), await ask(api, path, keyOf(keys))];
+      expect([status, body]).toEqual([200, without.body]);
+      expect(headers["ratelimit-policy"]).toBe(without.headers["ratelimit-policy"]);
     }
-  });
+  },
+);
 
-  test("to HEAD, and before it reads parameters", async () => {
-    const head = await api.get(`/registry/v2/${VAULT}`, { method: "HEAD", headers: { "X-API-KEY": KEY } });
-    expect(head.status).toBe(401);
-    expect((await ask("/registry/v2/check/all?to=garbage")).status).toBe(401);
-  });
-
-  test("with a trailing slash, an encoded path or a path through v1", async () => {
-    for (const path of [`/registry/v2/${VAULT}/`, `/registry/%76%32/${VAULT}`, `/registry/v1/../v2/${VAULT}`]) {
-      expect((await api.get(path)).status, path).toBe(200);
-      expect((await ask(path)).status, path).toBe(401);
-    }
-  });
-});
-
-test.for(UNKNOWN_KEYS)("v1 ignores a key: %s", async ([, key]) => {
-  const response = await ask(`/registry/v1/check/all?delegate=${HOT}&vault=${VAULT}`, key);
-  expect([response.status, await response.text()]).toEqual([200, "true"]);
-});
-
-test("v2 ignores a key in the query or in Authorization", async () => {
-  const path = `${CHECK}&X-API-KEY=${KEY}&apiKey=${KEY}`;
-  const response = await api.get(path, { headers: { Authorization: `Bearer ${KEY}` } });
+test("v2 ignores a key in the query or in Authorization", async ({ api, keys }) => {
+  const path = `${CHECK}&X-API-KEY=${keys.unknown}&apiKey=${keys.unknown}`;
+  const response = await api.get(path, { headers: { Authorization: `Bearer ${keys.unknown}` } });
   expect(await response.text()).toBe("true");
 });

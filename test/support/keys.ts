@@ -1,7 +1,15 @@
 import pg from "pg";
 import { onTestFinished } from "vitest";
+import { migrate } from "../../api/database/migrate.ts";
 import { generateKey, hashKey, prefixOf } from "../../api/keys/api-key.ts";
-import { generateName } from "./setup.ts";
+import { createDatabase, generateName } from "./setup.ts";
+
+/** Creates a database with the API's own tables. */
+export const createMigratedDatabase = async (): Promise<string> => {
+  const url = await createDatabase();
+  await migrate(url);
+  return url;
+};
 
 /** Inserts a new key, like `npm run keys -- create`. */
 export const addKey = async (database: pg.Client | pg.Pool, name = "test"): Promise<{ key: string; id: string }> => {

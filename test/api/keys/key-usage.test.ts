@@ -1,11 +1,10 @@
 import { pino } from "pino";
-import { expect, onTestFinished, test } from "vitest";
+import { expect, onTestFinished } from "vitest";
 import { Database } from "../../../api/database/database.ts";
-import { migrate } from "../../../api/database/migrate.ts";
 import { KeyUsage } from "../../../api/keys/key-usage.ts";
 import { Problem } from "../../../api/problem.ts";
-import { addKey } from "../../support/keys.ts";
-import { connectClient, createDatabase } from "../../support/setup.ts";
+import { addKey, createMigratedDatabase } from "../../support/keys.ts";
+import { test as base } from "../../support/test.ts";
 
 /** A real database that can lose the results of executed statements. */
 class LossyDatabase extends Database {
@@ -18,26 +17,26 @@ class LossyDatabase extends Database {
   }
 }
 
-const createUsage = async () => {
-  const url = await createDatabase();
-  await migrate(url);
-  const database = new LossyDatabase(url, pino({ enabled: false }));
-  onTestFinished(() => database.close());
-  const client = await connectClient(url);
-  const { id } = await addKey(client);
-  const readCount = async () => {
-    const { rows } = await client.query("select sum(requests) as sum from service.api_key_usage");
-    return Number(rows[0].sum);
-  };
-  return { database, client, id, readCount };
-};
+const test = base
+  .extend("databaseUrl", createMigratedDatabase)
+  .extend("parts", async ({ databaseUrl, database: client }) => {
+    const database = new LossyDatabase(databaseUrl, pino({ enabled: false }));
+    onTestFinished(() => database.close());
+    const { id } = await addKey(client);
+    const readCount = async () => {
+      const { rows } = await client.query("select requests from service.api_key_usage where api_key_id = $1", [id]);
+      return Number(rows[0].requests);
+    };
+    return { database, client, id, readCount };
+  });
 
 const count = (usage: KeyUsage, id: string, times: number) => {
   for (let time = 0; time < times; time++) usage.count(id);
 };
 
-test("write() counts a batch once when it retries it after a lost result", async () => {
-  const { database, id, readCount } = await createUsage();
+test("write() counts a batch once when it retries it after a lost result", async ({
+  parts: { database, id, readCount },
+}) => {
   const usage = new KeyUsage(database);
   count(usage, id, 20);
   database.losesAnswers = true;
@@ -51,8 +50,9 @@ test("write() counts a batch once when it retries it after a lost result", async
   expect(await readCount()).toBe(21);
 });
 
-test("write() stores requests once after the table was locked", async () => {
-  const { database, client, id, readCount } = await createUsage();
+test("write() stores requests once after the table was locked", async ({
+  parts: { database, client, id, readCount },
+}) => {
   const usage = new KeyUsage(database);
   await client.query("begin; lock table service.api_key_usage in access exclusive mode");
   for (let round = 0; round < 2; round++) {
@@ -67,8 +67,9 @@ test("write() stores requests once after the table was locked", async () => {
   expect(await readCount()).toBe(11);
 });
 
-test("write() loses nothing when several processes write concurrently", async () => {
-  const { database, id, readCount } = await createUsage();
+test("write() loses nothing when several processes write concurrently", async ({
+  parts: { database, id, readCount },
+}) => {
   const usages = Array.from({ length: 5 }, () => new KeyUsage(database));
   const writes: Promise<void>[] = [];
   for (let round = 0; round < 10; round++) {
@@ -81,8 +82,9 @@ test("write() loses nothing when several processes write concurrently", async ()
   expect(await readCount()).toBe(5 * 10 * 3);
 });
 
-test("write() stores the usage of other keys when one was deleted", async () => {
-  const { database, client, id, readCount } = await createUsage();
+test("write() stores the usage of other keys when one was deleted", async ({
+  parts: { database, client, id, readCount },
+}) => {
   const deleted = await addKey(client);
   const usage = new KeyUsage(database);
   count(usage, id, 2);
