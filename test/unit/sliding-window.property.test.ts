@@ -16,6 +16,8 @@ const TICK = 1 / 1024;
 type Step = {
   pause: { windows: number; ticks: number };
   client: number;
+  /** Share of the limit that each request takes, as one with many checks does. */
+  share: number;
   /** Many other clients send one request each; otherwise one client sends all. */
   isCrowd: boolean;
   requests: number;
@@ -39,6 +41,7 @@ const steps = (isRecorded: fc.Arbitrary<boolean>): fc.Arbitrary<Step[]> => {
       ticks: fc.oneof(fc.constant(0), fc.integer({ min: -2, max: 2 }), fc.integer({ min: 0, max: 2 ** 20 })),
     }),
     client: fc.nat(3),
+    share: fc.constantFrom(0, 0, 0, 0.1, 0.5, 1),
     isCrowd: fc.integer({ min: 0, max: 59 }).map((side) => side === 0),
     requests: fc.oneof(fc.constant(1), fc.integer({ min: 1, max: 40 })),
     ticksBetween: fc.oneof(fc.constant(0), fc.nat(2 ** 10), fc.nat(2 ** 18)),
@@ -64,15 +67,17 @@ class Model {
     else this.admissions.set(name, [now]);
   }
 
-  take(name: string, now: number): Decision {
+  take(name: string, now: number, count: number): Decision {
     const { requests, windowMs } = this.#limit;
-    const isAdmitted = this.#counted(name, now).length < requests;
-    if (isAdmitted) this.admit(name, now);
+    const isAdmitted = this.#counted(name, now).length + count <= requests;
+    if (isAdmitted) for (let taken = 0; taken < count; taken++) this.admit(name, now);
     const times = this.#counted(name, now);
+    // So many must leave the window before the next one is admitted, or the refused ones together.
+    const leaving = Math.max(1, times.length + (isAdmitted ? 1 : count) - requests);
     return {
       isAdmitted,
       remaining: Math.max(0, requests - times.length),
-      resetMs: (times.at(-requests) ?? times[0] ?? Number.NaN) + windowMs - now,
+      resetMs: (times[leaving - 1] ?? Number.NaN) + windowMs - now,
     };
   }
 
@@ -87,8 +92,8 @@ const replay = (limit: Limit, steps: readonly Step[], counts: { admitted: number
   const model = new Model(limit);
   const admitted = new Map<string, number[]>();
 
-  const take = (name: string): Decision => {
-    const [decision, expected] = [window.take(name), model.take(name, clock.now)];
+  const take = (name: string, count: number): Decision => {
+    const [decision, expected] = [window.take(name, count), model.take(name, clock.now, count)];
     const isSame =
       decision.isAdmitted === expected.isAdmitted &&
       decision.remaining === expected.remaining &&
@@ -98,17 +103,18 @@ const replay = (limit: Limit, steps: readonly Step[], counts: { admitted: number
       throw new Error(`at ${clock.now}, ${name} gets ${shown[0]} instead of ${shown[1]}`);
     }
     counts[decision.isAdmitted ? "admitted" : "refused"]++;
-    if (decision.isAdmitted) admitted.set(name, [...(admitted.get(name) ?? []), clock.now]);
+    if (decision.isAdmitted) admitted.set(name, [...(admitted.get(name) ?? []), ...Array(count).fill(clock.now)]);
     return decision;
   };
-  const mustBe = (isAdmitted: boolean, name: string, when: string) => {
-    if (take(name).isAdmitted !== isAdmitted)
+  const mustBe = (isAdmitted: boolean, name: string, count: number, when: string) => {
+    if (take(name, count).isAdmitted !== isAdmitted)
       throw new Error(`${name} is not ${isAdmitted ? "admitted" : "refused"} ${when}`);
   };
 
-  for (const { pause, client, isCrowd, requests, ticksBetween, isRecorded, isReleased, wait } of steps) {
+  for (const { pause, client, share, isCrowd, requests, ticksBetween, isRecorded, isReleased, wait } of steps) {
     clock.now += Math.max(0, pause.windows * limit.windowMs + pause.ticks * TICK);
     const arrivals = isCrowd ? requests * 50 : requests;
+    const count = Math.max(1, Math.floor(share * limit.requests));
     let decision: Decision | null = null;
     for (let arrival = 0; arrival < arrivals; arrival++) {
       const name = isCrowd ? `stranger ${arrival}` : `client ${client}`;
@@ -116,7 +122,7 @@ const replay = (limit: Limit, steps: readonly Step[], counts: { admitted: number
       if (isRecorded) {
         window.record(name);
         model.admit(name, clock.now);
-      } else decision = take(name);
+      } else decision = take(name, count);
     }
     if (isReleased) window.release();
     if (isCrowd || decision === null || decision.isAdmitted || wait === "none") continue;
@@ -124,10 +130,10 @@ const replay = (limit: Limit, steps: readonly Step[], counts: { admitted: number
       clock.now += Math.ceil(decision.resetMs / 1000) * 1000;
     } else {
       clock.now += decision.resetMs - TICK;
-      mustBe(false, `client ${client}`, "a moment before resetMs");
+      mustBe(false, `client ${client}`, count, "a moment before resetMs");
       clock.now += TICK;
     }
-    mustBe(true, `client ${client}`, "at resetMs");
+    mustBe(true, `client ${client}`, count, "at resetMs");
   }
   return admitted;
 };
@@ -196,4 +202,36 @@ test("take() returns a right resetMs, within the window and above zero, with a c
     },
   );
   fc.assert(property, { numRuns: PROPERTY_RUNS });
+});
+
+test("take() admits 25 requests at once, and the 26th when the first has left the window", () => {
+  const { clock, window } = createWindow();
+  for (let remaining = 24; remaining >= 0; remaining--) {
+    expect(window.take("client")).toEqual({ isAdmitted: true, remaining, resetMs: 10_000 });
+  }
+  clock.now = 9_999.999;
+  expect(window.take("client")).toMatchObject({ isAdmitted: false, remaining: 0 });
+  clock.now = 10_000;
+  expect(window.take("client")).toEqual({ isAdmitted: true, remaining: 24, resetMs: 10_000 });
+});
+
+test("take() with a number admits all or none, and returns the time until as many as will be retried fit", () => {
+  const { clock, window } = createWindow();
+  expect(window.take("client", 20)).toEqual({ isAdmitted: true, remaining: 5, resetMs: 10_000 });
+  clock.now = 1_000;
+  expect(window.take("client", 4)).toEqual({ isAdmitted: true, remaining: 1, resetMs: 9_000 });
+  clock.now = 2_000;
+  expect(window.take("client", 2)).toEqual({ isAdmitted: false, remaining: 1, resetMs: 8_000 });
+  // The first 20 leave, and one of the 4.
+  expect(window.take("client", 22)).toEqual({ isAdmitted: false, remaining: 1, resetMs: 9_000 });
+  expect(window.take("client", 20, 22)).toEqual({ isAdmitted: false, remaining: 1, resetMs: 9_000 });
+});
+
+test("take() releases only a few expired clients per request, so that none is slow", () => {
+  const { clock, window } = createWindow();
+  for (let index = 0; index < 20_000; index++) window.take(`client ${index}`);
+  clock.now = 10_000;
+  window.take("next");
+  expect(window.size, "left to later requests").toBeGreaterThan(19_990);
+  expect(window.size).toBeLessThan(20_000);
 });
