@@ -8,8 +8,8 @@ import { startEmbeddedPostgres } from "../local/embedded-postgres.ts";
 import { runUntilStopped } from "../process/program.ts";
 import { countMethods, launchCountedChain } from "../test/support/indexed-chain.ts";
 import { launchIndexerProcess } from "../test/support/indexer.ts";
-import { printTable } from "../test/support/run.ts";
 import type { RpcRequest } from "../test/support/rpc-proxy.ts";
+import { printTable } from "../test/support/run.ts";
 import { waitUntilIndexed } from "../test/support/setup.ts";
 import { withDatabase } from "./with-database.ts";
 

@@ -9,7 +9,8 @@ import { signInVisitor } from "./portal.ts";
  *
  * `samples` is the API over the sandbox's samples: all files share it, so no test changes its data or settings.
  * A file that needs other settings or data has an `api` of its own, and says how it differs:
- * `test.override("env", { RATE_LIMIT_REQUESTS: "5" })`, `test.override("databaseUrl", () => createDatabase())`.
+ * `const test = base.extend("env", { RATE_LIMIT_REQUESTS: "5" }).extend("databaseUrl", () => createDatabase())`.
+ * Not `test.override`: files share this module, and an override would reach the files after it.
  */
 export const test = base
   .extend("samples", { scope: "worker" }, async ({}, { onCleanup }) => {
@@ -28,7 +29,7 @@ export const test = base
     onCleanup(() => database.end().catch(() => {}));
     return database;
   })
-  /** Clock of `api`: `test.override("now", () => () => clock.now)`. By default the real one. */
+  /** Clock of `api`: `base.extend("now", () => () => clock.now)`. By default the real one. */
   .extend("now", { scope: "file" }, (): (() => number) | undefined => undefined)
   .extend("api", { scope: "file" }, async ({ databaseUrl, env, now }, { onCleanup }) => {
     const api = await launchApi({ databaseUrl, env: { ...FRESH_FOR_A_DAY, ...env }, now });
@@ -37,11 +38,11 @@ export const test = base
   })
   /** A visitor of the developer page of `api` who has signed in. */
   .extend("owner", async ({ api }) => signInVisitor(api))
-  /** Random blocks of `indexed`. */
-  .extend("chain", { scope: "file" }, { seed: 1, blocks: 12, overWebSocket: false })
+  /** Seed and number of random blocks of `indexed`. */
+  .extend("chainOptions", { scope: "file" }, { seed: 1, blocks: 12, overWebSocket: false })
   /** A random chain that an indexer follows. The tests of a file share it, and leave the index at its newest block. */
-  .extend("indexed", { scope: "file" }, async ({ chain }, { onCleanup }) => {
-    const indexed = await launchIndexedSubject(chain.seed, chain.blocks, chain);
+  .extend("indexed", { scope: "file" }, async ({ chainOptions }, { onCleanup }) => {
+    const indexed = await launchIndexedSubject(chainOptions.seed, chainOptions.blocks, chainOptions);
     onCleanup(() => indexed.stop());
     return indexed;
   });

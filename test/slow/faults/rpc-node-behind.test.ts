@@ -1,9 +1,9 @@
 import { createClient, http, numberToHex } from "viem";
-import { afterAll, afterEach, beforeAll, expect, test } from "vitest";
+import { expect } from "vitest";
 import { encodeV2 } from "../../../local/calls.ts";
 import { BlockMismatchError, readIndexSnapshot } from "../../support/index-state.ts";
-import { launchIndexedSubject } from "../../support/indexed-chain.ts";
 import { waitUntil, waitUntilIndexed } from "../../support/setup.ts";
+import { test } from "../../support/test.ts";
 import { buildTransaction, type World, type WorldWallet } from "../../support/world.ts";
 
 // A node, or one of several behind one URL, that lacks the newest blocks or some of their logs.
@@ -12,19 +12,13 @@ import { buildTransaction, type World, type WorldWallet } from "../../support/wo
 /** More blocks than Ponder keeps as not final on this chain. */
 const DEEP = 65;
 
-let indexed: Awaited<ReturnType<typeof launchIndexedSubject>>;
-beforeAll(async () => {
-  indexed = await launchIndexedSubject(41, DEEP + 5);
-});
-afterEach(() => {
+test.override("chainOptions", { seed: 41, blocks: DEEP + 5, overWebSocket: false });
+test.afterEach(({ indexed }) => {
   indexed.proxy.intercept = () => undefined;
 });
-afterAll(() => indexed?.stop());
 
-const readIndexedNumber = async () => {
-  const { databaseUrl, subject } = indexed;
-  return (await readIndexSnapshot(databaseUrl, "registry", subject.local.chainId))?.block.number;
-};
+const readIndexedNumber = async (databaseUrl: string) =>
+  (await readIndexSnapshot(databaseUrl, "registry", 8453))?.block.number;
 
 const buildTwoDelegations = (world: World) => {
   const { v2, rights, wallets } = world;
@@ -35,7 +29,9 @@ const buildTwoDelegations = (world: World) => {
   return [by(vault, delegate), by(otherVault, otherDelegate)];
 };
 
-test("the index is right at its block when the node's newest block moves back and forth, or far back", async () => {
+test("the index is right at its block when the node's newest block moves back and forth, or far back", async ({
+  indexed,
+}) => {
   const { subject, proxy, databaseUrl, database, indexer } = indexed;
   const { local } = subject;
   const node = createClient({ transport: http(local.url) });
@@ -80,7 +76,7 @@ test("the index is right at its block when the node's newest block moves back an
   newest = async () => stayedAt - DEEP;
   await waitForPolls(4);
   await compare();
-  expect(await readIndexedNumber()).toBe(BigInt(stayedAt));
+  expect(await readIndexedNumber(databaseUrl)).toBe(BigInt(stayedAt));
   await subject.mineRandomBlocks(3);
   newest = null;
   await waitUntilIndexed(database, local);
@@ -88,7 +84,7 @@ test("the index is right at its block when the node's newest block moves back an
   expect(indexer.output()).not.toContain("starting it again");
 });
 
-test.for([0, 1])("the index waits for a block when the node has %i of its two logs", async (kept) => {
+test.for([0, 1])("the index waits for a block when the node has %i of its two logs", async (kept, { indexed }) => {
   const { subject, proxy, databaseUrl, database, indexer } = indexed;
   const { chain, local, world } = subject;
   const node = createClient({ transport: http(local.url) });
@@ -108,7 +104,7 @@ test.for([0, 1])("the index waits for a block when the node has %i of its two lo
   // The next block does not get past it either.
   await subject.mineEmptyBlocks(1);
   await waitUntil("the indexer asks for the logs again", () => cut > 6);
-  expect(await readIndexedNumber()).toBe(before);
+  expect(await readIndexedNumber(databaseUrl)).toBe(before);
 
   proxy.intercept = () => undefined;
   await waitUntilIndexed(database, local);

@@ -1,7 +1,8 @@
 import { numberToHex } from "viem";
-import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
-import { buildContractRevocation, launchIndexedSubject, readNewestBlock } from "../../support/indexed-chain.ts";
+import { describe, expect } from "vitest";
+import { buildContractRevocation, type launchIndexedSubject, readNewestBlock } from "../../support/indexed-chain.ts";
 import { waitUntil, waitUntilIndexed } from "../../support/setup.ts";
+import { test } from "../../support/test.ts";
 
 // All tests share one chain and one indexer, and leave the index at the newest block.
 
@@ -10,25 +11,22 @@ const SECONDS_TO_UNDO = 10;
 const NO_REGISTRY_LOGS = `0x${"0".repeat(511)}1`;
 const hashOf = (byte: string) => `0x${byte.repeat(32)}`;
 
-let indexed: Awaited<ReturnType<typeof launchIndexedSubject>>;
-beforeAll(async () => {
-  indexed = await launchIndexedSubject(7, 12);
-});
-afterEach(() => {
+test.override("chainOptions", { seed: 7, blocks: 12, overWebSocket: false });
+test.afterEach(({ indexed }) => {
   indexed.proxy.intercept = () => undefined;
 });
-afterAll(() => indexed?.stop());
 
-const untilRight = async (seconds?: number) => {
-  const { subject, database, databaseUrl } = indexed;
-  await waitUntilIndexed(database, subject.local, seconds === undefined ? {} : { seconds });
+type Indexed = Awaited<ReturnType<typeof launchIndexedSubject>>;
+
+const untilRight = async ({ subject, database, databaseUrl }: Indexed, seconds = 60) => {
+  await waitUntilIndexed(database, subject.local, { seconds });
   await subject.expectSameAnswers(databaseUrl, "registry");
 };
 
 /** Returns a function that tells if the indexer has restarted Ponder since. */
-const watchRestarts = () => {
-  const printed = indexed.indexer.output().length;
-  return () => indexed.indexer.output().slice(printed).includes("starting it again");
+const watchRestarts = ({ indexer }: Indexed) => {
+  const printed = indexer.output().length;
+  return () => indexer.output().slice(printed).includes("starting it again");
 };
 
 describe("without a restart", () => {
@@ -36,10 +34,10 @@ describe("without a restart", () => {
     ["its logs are being fetched", "eth_getLogs", 0],
     ["a revocation in it is being looked up", "eth_call", 0],
     ["a revocation in it is being looked up, with the blocks after it", "eth_call", 3],
-  ] as const)("a block orphaned while %s is reverted within 10 s", async ([, method, after]) => {
+  ] as const)("a block orphaned while %s is reverted within 10 s", async ([, method, after], { indexed }) => {
     const { subject, proxy } = indexed;
     const { chain, local, world } = subject;
-    const hasRestarted = watchRestarts();
+    const hasRestarted = watchRestarts(indexed);
     const before = await readNewestBlock(local.url);
 
     let isHeld = false;
@@ -64,14 +62,14 @@ describe("without a restart", () => {
     await chain.revertBlocks(1 + after);
     await subject.mineRandomBlocks(2 + after);
     release();
-    await untilRight(SECONDS_TO_UNDO);
+    await untilRight(indexed, SECONDS_TO_UNDO);
     expect(hasRestarted()).toBe(false);
   });
 
-  test("a node that returns a block of an abandoned fork late leaves no wrong row", async () => {
+  test("a node that returns a block of an abandoned fork late leaves no wrong row", async ({ indexed }) => {
     const { subject, proxy, database } = indexed;
     const { chain, local } = subject;
-    const hasRestarted = watchRestarts();
+    const hasRestarted = watchRestarts(indexed);
     await subject.mineEmptyBlocks(2);
     await waitUntilIndexed(database, local);
 
@@ -94,16 +92,18 @@ describe("without a restart", () => {
     await waitUntil("the indexer asks for the fork's parent", () => hasWalked);
     await chain.revertBlocks(1);
     await subject.mineRandomBlocks(2);
-    await untilRight(SECONDS_TO_UNDO);
+    await untilRight(indexed, SECONDS_TO_UNDO);
     expect(hasRestarted()).toBe(false);
   });
 });
 
 describe("with a restart", () => {
-  test("a revocation that a node on a fork cannot resolve hides the chain until it is resolved", async () => {
+  test("a revocation that a node on a fork cannot resolve hides the chain until it is resolved", async ({
+    indexed,
+  }) => {
     const { subject, proxy, database } = indexed;
     const { chain, local, world } = subject;
-    const hasRestarted = watchRestarts();
+    const hasRestarted = watchRestarts(indexed);
 
     // The node that gets the request for the state after the block has another block of that number.
     const number = (await local.client.getBlockNumber()) + 1n;
@@ -121,15 +121,15 @@ describe("with a restart", () => {
     proxy.intercept = () => undefined;
     await chain.mine();
     await waitUntil("the indexer restarts Ponder", hasRestarted);
-    await untilRight();
+    await untilRight(indexed);
   });
 
-  test("rows of a block that Ponder dropped without reverting it are reverted", async () => {
+  test("rows of a block that Ponder dropped without reverting it are reverted", async ({ indexed }) => {
     const { subject, proxy } = indexed;
     const { chain, local } = subject;
-    const hasRestarted = watchRestarts();
+    const hasRestarted = watchRestarts(indexed);
     await subject.mineRandomBlocks(1);
-    await untilRight();
+    await untilRight(indexed);
 
     // The node returns a block of a fork, then no parent for it. Ponder drops its own newest block to make room, and
     // fails before it has reverted that block's rows.
@@ -153,6 +153,6 @@ describe("with a restart", () => {
     await subject.mineRandomBlocks(2);
     proxy.intercept = () => undefined;
     await waitUntil("the indexer restarts Ponder", hasRestarted);
-    await untilRight();
+    await untilRight(indexed);
   });
 });
