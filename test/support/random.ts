@@ -1,3 +1,4 @@
+import { createHash } from "node:crypto";
 import { relative } from "node:path";
 import { ROOT } from "./run.ts";
 
@@ -31,6 +32,18 @@ export class Random {
     return values[this.integer(0, values.length - 1)] ?? values[0];
   }
 }
+
+/**
+ * Creates numbers from a seed and their purpose. How many are drawn for one purpose, which may depend on time, does not
+ * change the numbers of another.
+ */
+export const createRandom = (seed: number, ...use: readonly (string | number)[]): Random =>
+  new Random(
+    createHash("sha256")
+      .update([seed, ...use].join(" "))
+      .digest()
+      .readUInt32BE(),
+  );
 
 /** Creates numbers from a new seed each time, or from SEED to repeat an earlier run. */
 export const seededRandom = (testFile: string): Random => {

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import pg from "pg";
 import { startEmbeddedPostgres } from "../../local/embedded-postgres.ts";
 import { findFreePort } from "../../process/ports.ts";
+import { waitUntil } from "./setup.ts";
 
 /** Files that a replica does not copy from the primary. */
 const NOT_COPIED = ["postmaster.pid", "postmaster.opts", "server.log", "pg_wal", "pg_replslot"];
@@ -67,6 +68,15 @@ export const startReplicatedPostgres = async () => {
 
   return {
     servers,
+    /** Creates a database, and returns its URL on both servers. */
+    createDatabase: async (name: string) => {
+      const urlOf = (server: { url: string }) => new URL(`/${name}`, server.url).href;
+      const urls = { primaryUrl: urlOf(servers.primary), replicaUrl: urlOf(servers.replica) };
+      await withClient(servers.primary.url, (client) => client.query(`create database ${name}`));
+      const isThere = () => withClient(urls.replicaUrl, async () => true).catch(() => false);
+      await waitUntil("the replica has the database", isThere);
+      return urls;
+    },
     startPrimary,
     startReplica,
     stop: async () => {

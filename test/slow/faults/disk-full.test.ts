@@ -4,10 +4,8 @@ import { tmpdir, userInfo } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { promisify } from "node:util";
-import pg from "pg";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { expectSurvival, launchService } from "../../support/survive.ts";
-import type { Fault } from "../soak/faults.ts";
+import { describe, expect } from "vitest";
+import { test as base, expectSurvival } from "../../support/survive.ts";
 
 // The tables are on a small disk that fills up. The write-ahead log is elsewhere: without space for it, Postgres stops.
 
@@ -43,55 +41,45 @@ const canMount = async (): Promise<boolean> => {
 };
 const isPossible = await canMount();
 
+const test = base
+  .extend("disk", { scope: "file" }, async ({}, { onCleanup }) => {
+    const disk = await mountSmallDisk();
+    onCleanup(disk.remove);
+    return disk.directory;
+  })
+  .override("createDatabase", ({ disk }) => async (postgres) => {
+    const space = join(disk, "tables");
+    await mkdir(space, { mode: 0o700 });
+    await run("chown", ["postgres", space]);
+    await postgres.withClient((client) => client.query(`create tablespace small location '${space}'`));
+    await postgres.withClient((client) => client.query("create database small tablespace small"));
+    return new URL("/small", postgres.url).href;
+  });
+
 describe.skipIf(!isPossible)(
   isPossible ? "disk-full" : "disk-full [LEFT OUT: needs root, to make a small disk]",
   () => {
-    let disk: Awaited<ReturnType<typeof mountSmallDisk>>;
-    let launched: Awaited<ReturnType<typeof launchService>>;
-    beforeAll(async () => {
-      disk = await mountSmallDisk();
-      launched = await launchService(async (serverUrl) => {
-        const space = join(disk.directory, "tables");
-        await mkdir(space, { mode: 0o700 });
-        await run("chown", ["postgres", space]);
-        const client = new pg.Client(serverUrl);
-        await client.connect();
-        await client.query(`create tablespace small location '${space}'`);
-        await client.query("create database small tablespace small");
-        await client.end();
-        const url = new URL(serverUrl);
-        url.pathname = "/small";
-        return url.href;
-      });
-    });
-    afterAll(async () => {
-      await launched?.stop();
-      await disk?.remove();
-    });
-
-    test("an index on a full disk stays at its block, logs why, and continues when there is space again", async () => {
-      const { service } = launched;
-      const ballast = join(disk.directory, "ballast");
-      const indexed = async () => (await service.indexedBlocks()).get(1) ?? 0;
+    test("an index on a full disk stays at its block, logs why, and continues when there is space again", async ({
+      disk,
+      stack,
+    }) => {
+      const ballast = join(disk, "ballast");
+      const readIndexed = async () => (await stack.readIndexedBlocks()).get(1) ?? 0;
       let stayedFor = 0;
-      const diskFull: Fault = {
-        name: "disk-full",
-        concerns: () => true,
-        run: async () => {
-          await writeFile(ballast, Buffer.alloc(SIZE_MB * 2 ** 20)).catch(() => {});
-          // Postgres can still write to existing pages for a while.
-          let last = await indexed();
-          for (const endsAt = Date.now() + FULL_MS; Date.now() < endsAt; await sleep(500)) {
-            const now = await indexed();
-            stayedFor = now === last ? stayedFor + 1 : 0;
-            last = now;
-          }
-          await rm(ballast);
-        },
+      const run = async () => {
+        await writeFile(ballast, Buffer.alloc(SIZE_MB * 2 ** 20)).catch(() => {});
+        // Postgres can still write to existing pages for a while.
+        let last = await readIndexed();
+        for (const endsAt = Date.now() + FULL_MS; Date.now() < endsAt; await sleep(500)) {
+          const now = await readIndexed();
+          stayedFor = now === last ? stayedFor + 1 : 0;
+          last = now;
+        }
+        await rm(ballast);
       };
-      await expectSurvival(service, diskFull);
+      await expectSurvival(stack, { name: "disk-full", run });
       expect(stayedFor).toBeGreaterThan(3);
-      expect(service.indexerOutput).toMatch(/No space left on device|could not extend file/);
+      expect(stack.indexer.output()).toMatch(/No space left on device|could not extend file/);
     });
   },
 );
