@@ -1,28 +1,34 @@
 import { readFile } from "node:fs/promises";
-import { expect, test } from "vitest";
+import { expect } from "vitest";
+import type { components } from "../../client/src/openapi.ts";
 import { PAGES } from "../../web/pages.ts";
 import { COIN, FRIEND, GUEST, HOT, NFT, VAULT } from "../support/api.ts";
 import {
-  describeInBrowser,
+  createBrowserWallet,
+  DARK_DESKTOP,
   expectAccessible,
-  expectSampleInsights,
+  expectAccessibleOn,
   findHeading,
+  LIGHT_PHONE,
   makeKeyOnPage,
-  PHONE,
+  readDrawnSeries,
   readRows,
   readText,
+  SCREENS,
   signInWithWallet,
+  test,
   waitUntilFocused,
   walletPath,
 } from "../support/browser.ts";
-import { createBrowserWallet } from "../support/browser-wallet.ts";
+import { describeWithPrograms } from "../support/programs.ts";
 import { waitUntil } from "../support/setup.ts";
-import type { WalletChange } from "../support/wallet-answers.ts";
 
 // The main use of every page. test/slow/browser/ has the others.
 
 const NOBODY = "0x0000000000000000000000000000000000000123";
 const BLOCK_EXPLORER = "https://etherscan.io";
+
+type ActivityDay = { start: string; made: number; revoked: number };
 
 const CHECKS = [
   ["v2", "Whole wallet", "all", { to: HOT, from: VAULT }],
@@ -35,12 +41,12 @@ const CHECKS = [
   ["v1", "Token", "token", { to: GUEST, from: VAULT, contract: NFT, tokenId: "8520" }],
 ] as const;
 
-describeInBrowser("in a browser", (open, site) => {
-  test.for(PAGES)("$path is accessible on a phone, and links to every page", async ({ path, title }) => {
-    const page = await open(path, { viewport: PHONE });
+describeWithPrograms(["chromium"], "in a browser", () => {
+  test.for(PAGES)("$path is accessible, and links to every page", async ({ path, title }, { open }) => {
+    const page = await open(path, LIGHT_PHONE);
     expect(await page.title()).toContain(title);
     await page.locator("main h1").waitFor();
-    await expectAccessible(page);
+    await expectAccessibleOn(page, [LIGHT_PHONE, DARK_DESKTOP]);
     const navigation = page.getByRole("navigation", { name: "Pages" });
     for (const { links } of PAGES) {
       for (const { label, href } of links) {
@@ -50,9 +56,26 @@ describeInBrowser("in a browser", (open, site) => {
     }
   });
 
-  test("the start page shows the newest changes, each with a link to its wallet's history on its network", async () => {
-    const { newest } = (await (await fetch(`${site.url}/insights/newest`)).json()) as {
-      newest: (WalletChange & { network: string })[];
+  test("every page has the system's theme, until the user chooses another; the choice stays", async ({ open }) => {
+    const page = await open("/", { colorScheme: "dark" });
+    const background = () => page.evaluate("getComputedStyle(document.body).backgroundColor");
+    const dark = await background();
+    const toggle = page.getByRole("button", { name: "Dark theme" });
+    expect(await toggle.getAttribute("aria-pressed")).toBe("true");
+    await toggle.click();
+    expect(await toggle.getAttribute("aria-pressed")).toBe("false");
+    const light = await background();
+    expect(light).not.toBe(dark);
+    await page.goto("/docs");
+    expect(await background()).toBe(light);
+  });
+
+  test("the start page links each of the newest changes to its wallet's history on its network", async ({
+    samples,
+    open,
+  }) => {
+    const { newest } = (await (await samples.get("/insights/newest")).json()) as {
+      newest: (components["schemas"]["WalletChange"] & { network: string })[];
     };
     const page = await open("/");
     const rows = await readRows(page, ".newest a");
@@ -70,7 +93,9 @@ describeInBrowser("in a browser", (open, site) => {
     }
   });
 
-  test("the explorer shows what a wallet delegates: to which wallet, what, with which rights, since when", async () => {
+  test("the explorer shows what a wallet delegates: to which wallet, what, with which rights, since when", async ({
+    open,
+  }) => {
     const page = await open(walletPath(VAULT, "out"));
     const rows = await readRows(page);
     const count = (...texts: string[]) => rows.filter((row) => texts.every((text) => row.includes(text))).length;
@@ -97,7 +122,7 @@ describeInBrowser("in a browser", (open, site) => {
     await expectAccessible(page);
   });
 
-  test("the explorer shows which wallets trust a wallet, each with a link to its own view", async () => {
+  test("the explorer shows which wallets trust a wallet, each with a link to its own view", async ({ open }) => {
     const page = await open(walletPath(HOT, "in"));
     const rows = await readRows(page);
     expect(rows.filter((row) => row.includes(VAULT))).toHaveLength(2);
@@ -109,7 +134,7 @@ describeInBrowser("in a browser", (open, site) => {
     expect((await readRows(page)).some((row) => row.includes(HOT))).toBe(true);
   });
 
-  test("the explorer's checks answer as the API does, and name the delegation that grants it", async () => {
+  test("the explorer's checks answer as the API does, and name the delegation that grants it", async ({ open }) => {
     const page = await open("/?view=check");
     const verdict = page.locator(".verdict");
     const readVerdict = async () => {
@@ -137,7 +162,7 @@ describeInBrowser("in a browser", (open, site) => {
     }
   });
 
-  test("the page for lists answers the sample, and downloads it with the answers", async () => {
+  test("the page for lists answers the sample, and downloads it with the answers", async ({ open }) => {
     const page = await open("/checks");
     await page.getByRole("button", { name: "Try the sample" }).click();
     await findHeading(page, "Done").waitFor();
@@ -157,12 +182,16 @@ describeInBrowser("in a browser", (open, site) => {
     ]);
   });
 
-  test("the developer page: a wallet signs in, makes a key, uses it, sees its use, and revokes it", async () => {
-    const sendWithKey = (key: string) => fetch(`${site.url}/registry/v2/${HOT}`, { headers: { "X-API-KEY": key } });
+  test("the developer page: a wallet signs in, makes a key, uses it, sees its use, and revokes it", async ({
+    api,
+    open,
+  }) => {
+    const sendWithKey = (key: string) => api.get(`/registry/v2/${HOT}`, { headers: { "X-API-KEY": key } });
     const wallet = createBrowserWallet({ chainId: 31337 });
-    const page = await open("/developers", { ...wallet, permissions: ["clipboard-read", "clipboard-write"] });
+    const permissions = ["clipboard-read", "clipboard-write"];
+    const page = await open("/developers", { ...wallet, url: api.url, permissions });
     await signInWithWallet(page);
-    expect(wallet.signed).toEqual([expect.stringContaining(`${new URL(site.url).host} wants you to sign in`)]);
+    expect(wallet.signed).toEqual([expect.stringContaining(`${new URL(api.url).host} wants you to sign in`)]);
     await page.getByText("No keys yet").waitFor();
 
     const key = await makeKeyOnPage(page, "Example app");
@@ -173,7 +202,7 @@ describeInBrowser("in a browser", (open, site) => {
     expect(await page.evaluate("navigator.clipboard.readText()")).toBe(key);
 
     const [, curl = "", fetched = ""] = await made.locator("pre").allInnerTexts();
-    expect(curl).toBe(`curl -H "X-API-KEY: ${key}" "${site.url}/registry/v2/${wallet.account.address}"`);
+    expect(curl).toBe(`curl -H "X-API-KEY: ${key}" "${api.url}/registry/v2/${wallet.account.address}"`);
     expect(await page.evaluate(`(async () => { ${fetched}; return response.status })()`)).toBe(200);
     expect((await sendWithKey(key)).status).toBe(200);
 
@@ -207,11 +236,40 @@ describeInBrowser("in a browser", (open, site) => {
     await findHeading(page, "Sign in with your wallet").waitFor();
   });
 
-  test("the insights page draws the activity, with the numbers in tables", async () => {
-    await expectSampleInsights(await open("/insights", { colorScheme: "dark" }));
-  });
+  test.for(SCREENS)(
+    "the insights page draws the activity, with the numbers in tables, %o",
+    async (screen, { open }) => {
+      const page = await open("/insights", screen);
+      const readTile = (label: string) =>
+        page
+          .locator(".tile", { has: page.getByText(label, { exact: true }) })
+          .locator("dd")
+          .textContent();
+      await findHeading(page, "Activity").waitFor();
+      expect(Number((await readTile("Ever made"))?.replace(",", ""))).toBeGreaterThanOrEqual(123);
+      expect(await readTile("Networks up to date")).toBe("2 of 2");
+      expect(await page.locator(".legend li").allInnerTexts()).toEqual(expect.arrayContaining(["Ethereum", "Polygon"]));
+      // A colour for each network. All contracts are on the first network.
+      expect(await readDrawnSeries(page, 0)).toEqual([true, true]);
+      expect(await readDrawnSeries(page, 1)).toEqual([true, false]);
+      for (const chart of await page.locator("canvas").all()) {
+        expect(await chart.getAttribute("aria-label")).toMatch(/The table below has the numbers\.$/);
+      }
 
-  test("the reference sends the request of a form, and shows the response and its headers", async () => {
+      for (const summary of await page.locator("details summary").all()) await summary.click();
+      const contracts = page.getByRole("region", { name: "Most delegated contracts" }).locator("table tbody tr");
+      expect(await contracts.first().textContent()).toContain(NFT);
+      const { days } = (await (await page.request.get("/insights/data")).json()) as { days: ActivityDay[] };
+      const active = new Set(days.flatMap(({ start, made, revoked }) => (made + revoked > 0 ? start : [])));
+      expect(active.size).toBeGreaterThan(35);
+      expect(await page.getByRole("region", { name: "Activity per day" }).locator("tbody tr").count()).toBe(
+        active.size,
+      );
+      await expectAccessible(page);
+    },
+  );
+
+  test("the reference sends the request of a form, and shows the response and its headers", async ({ open }) => {
     const page = await open("/docs#v2CheckAll");
     const form = page.locator("#v2CheckAll form");
     expect(await form.locator('[name="to"]').inputValue()).toBe(HOT);
@@ -221,5 +279,14 @@ describeInBrowser("in a browser", (open, site) => {
     await result.getByText("200 OK").waitFor();
     expect(await result.getByRole("group", { name: "Response" }).allInnerTexts()).toEqual(["true"]);
     await result.getByText("X-Indexed-Block", { exact: true }).waitFor();
+  });
+
+  test("the reference explains the problem that a form's request met", async ({ open }) => {
+    const page = await open("/docs", { allowed: /400/ });
+    const form = page.locator("#v2CheckAll form");
+    await form.locator('[name="to"]').fill("0x123");
+    await form.getByRole("button", { name: "Send request" }).click();
+    await form.getByRole("link", { name: "What this problem means" }).click();
+    expect(new URL(page.url()).hash).toBe("#problem-bad-parameter");
   });
 });

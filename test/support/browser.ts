@@ -1,31 +1,25 @@
 import axe from "axe-core";
-import { type Browser, type BrowserContextOptions, chromium, type Locator, type Page } from "playwright-core";
-import { afterAll, beforeAll, describe, expect, onTestFinished } from "vitest";
-import { type Api, createSampleDatabase, FRESH_FOR_A_DAY, launchApi, NFT } from "./api.ts";
+import { type BrowserContextOptions, chromium, type Locator, type Page } from "playwright-core";
+import type { Hex } from "viem";
+import { expect, onTestFinished } from "vitest";
+import { createWallet } from "./portal.ts";
 import { findProgram } from "./programs.ts";
-import { waitUntil } from "./until.ts";
+import { waitUntil } from "./setup.ts";
+import { test as base } from "./test.ts";
 
-const CHROMIUM = findProgram("chromium");
-const FLAGS = [
-  "--headless",
-  "--no-sandbox",
-  "--disable-gpu",
-  "--disable-quic",
-  "--no-first-run",
-  "--disable-background-networking",
-  "--disable-component-update",
-  "--disable-sync",
-];
+const PHONE = { width: 390, height: 844 };
+const DESKTOP = { width: 1280, height: 900 };
 
-/** Launches Debian's Chromium. The caller closes it. */
-export const launchBrowser = (): Promise<Browser> =>
-  chromium.launch({ executablePath: CHROMIUM ?? "chromium", args: FLAGS });
+type Screen = { colorScheme: "light" | "dark"; viewport: typeof PHONE };
 
-export const PHONE = { width: 390, height: 844 };
-export const DESKTOP = { width: 1280, height: 900 };
+export const LIGHT_PHONE: Screen = { colorScheme: "light", viewport: PHONE };
+export const DARK_PHONE: Screen = { colorScheme: "dark", viewport: PHONE };
+export const LIGHT_DESKTOP: Screen = { colorScheme: "light", viewport: DESKTOP };
+export const DARK_DESKTOP: Screen = { colorScheme: "dark", viewport: DESKTOP };
+export const SCREENS = [LIGHT_PHONE, DARK_PHONE, LIGHT_DESKTOP, DARK_DESKTOP];
 
-type OpenOptions = Pick<BrowserContextOptions, "colorScheme" | "viewport" | "permissions" | "javaScriptEnabled"> & {
-  /** Origin of the page. Default: the API over the sample data. */
+type OpenOptions = Pick<BrowserContextOptions, "colorScheme" | "viewport" | "permissions"> & {
+  /** Origin of the page. Default: that of `site`. */
   url?: string;
   /** Console messages to ignore, such as a failed request. */
   allowed?: RegExp;
@@ -33,33 +27,41 @@ type OpenOptions = Pick<BrowserContextOptions, "colorScheme" | "viewport" | "per
   prepare?: (page: Page) => Promise<void>;
 };
 
-/** Opens a path in a new browser context. */
-type Open = (path: string, options?: OpenOptions) => Promise<Page>;
-
-/** The API over the sandbox's sample data that serves the pages of a test file. */
-type Site = { url: string; databaseUrl: string };
-
-/** Runs tests in a real browser. Skips them without one; their title then says why. */
-export const describeInBrowser = (title: string, tests: (open: Open, site: Site) => void) =>
-  describe.skipIf(CHROMIUM === null)(
-    CHROMIUM === null ? `${title} [LEFT OUT: needs chromium, as by apt-get install chromium]` : title,
-    () => {
-      let browser: Browser;
-      let api: Api;
-      const site = { url: "", databaseUrl: "" };
-      beforeAll(async () => {
-        site.databaseUrl = await createSampleDatabase();
-        api = await launchApi({ databaseUrl: site.databaseUrl, env: FRESH_FOR_A_DAY });
-        site.url = api.url;
-        browser = await launchBrowser();
-      });
-      afterAll(async () => {
-        await browser?.close();
-        await api?.stop();
-      });
-      tests((path, options) => openPage(browser, path, { url: site.url, ...options }), site);
-    },
-  );
+/**
+ * Tests of pages in Debian's Chromium. `open` opens a path of `site` in a new browser context. `site` is `samples`; a file
+ * that changes data says `test.override("site", ({ api }) => api)`.
+ */
+export const test = base
+  .extend("browser", { scope: "worker" }, async ({}, { onCleanup }) => {
+    const browser = await chromium.launch({ executablePath: findProgram("chromium") ?? "chromium" });
+    onCleanup(() => browser.close());
+    return browser;
+  })
+  .extend("site", { scope: "file" }, ({ samples }) => samples)
+  .extend(
+    "open",
+    ({ browser, site }) =>
+      async (path: string, { url = site.url, allowed, prepare, ...options }: OpenOptions = {}): Promise<Page> => {
+        const context = await browser.newContext({ baseURL: url, viewport: DESKTOP, ...options });
+        const page = await context.newPage();
+        const errors = watchPage(page, url, allowed);
+        onTestFinished(async () => {
+          await context.close();
+          expect(errors, "errors, policy violations, requests to other origins").toEqual([]);
+        });
+        await prepare?.(page);
+        await page.goto(path);
+        return page;
+      },
+  )
+  /** A wallet in the browser of a developer: `open("/developers", wallet)`. */
+  .extend("wallet", () => createBrowserWallet())
+  /** The developer page after `wallet` has signed in. */
+  .extend("developerPage", async ({ open, wallet }) => {
+    const page = await open("/developers", wallet);
+    await signInWithWallet(page);
+    return page;
+  });
 
 /** Collects errors, including violations of the content security policy, and requests to other origins. */
 const watchPage = (page: Page, origin: string, allowed: RegExp | undefined): readonly string[] => {
@@ -75,23 +77,6 @@ const watchPage = (page: Page, origin: string, allowed: RegExp | undefined): rea
     if (!request.url().startsWith(`${origin}/`)) errors.push(`Request to another origin: ${request.url()}`);
   });
   return errors;
-};
-
-const openPage = async (
-  browser: Browser,
-  path: string,
-  { url, allowed, prepare, ...options }: OpenOptions & { url: string },
-): Promise<Page> => {
-  const context = await browser.newContext({ baseURL: url, viewport: DESKTOP, ...options });
-  const page = await context.newPage();
-  const errors = watchPage(page, url, allowed);
-  onTestFinished(async () => {
-    await context.close();
-    expect(errors, "errors, policy violations, requests to other origins").toEqual([]);
-  });
-  await prepare?.(page);
-  await page.goto(path);
-  return page;
 };
 
 /** Expects no serious violation of the accessibility rules that axe checks, and no scrolling sideways. */
@@ -110,6 +95,15 @@ export const expectAccessible = async (page: Page): Promise<void> => {
   expect(await page.evaluate(`${root}.scrollWidth - ${root}.clientWidth`), "scrolls sideways").toBe(0);
 };
 
+/** Expects a page to be accessible on each of these screens, one after the other. */
+export const expectAccessibleOn = async (page: Page, screens: readonly Screen[]): Promise<void> => {
+  for (const { colorScheme, viewport } of screens) {
+    await page.emulateMedia({ colorScheme });
+    await page.setViewportSize(viewport);
+    await expectAccessible(page);
+  }
+};
+
 export const findHeading = (page: Page, name: string | RegExp) => page.getByRole("heading", { name });
 
 export const readText = async (locator: Locator) => (await locator.allInnerTexts()).join("\n");
@@ -126,6 +120,54 @@ export const readRows = async (page: Page, selector = ".rows > li"): Promise<str
 };
 
 // The developer page.
+
+type Call = { method: string; params?: [Hex, string] };
+
+/**
+ * Creates a browser wallet with a real key. It signs every message, or declines if `isWilling` is false. With a name it
+ * announces itself (EIP-6963), without one it sets `window.ethereum`.
+ */
+export const createBrowserWallet = ({ chainId = 1, name }: { chainId?: number; name?: string } = {}) => {
+  const account = createWallet();
+  const wallet = { account, isWilling: true, signed: [] as string[] };
+
+  const answer = async ({ method, params }: Call): Promise<{ result: unknown } | { error: object }> => {
+    if (!wallet.isWilling) return { error: { code: 4001, message: "User rejected the request." } };
+    switch (method) {
+      case "eth_requestAccounts":
+        return { result: [account.address] };
+      case "eth_chainId":
+        return { result: `0x${chainId.toString(16)}` };
+      case "personal_sign": {
+        const [raw = "0x"] = params ?? [];
+        wallet.signed.push(Buffer.from(raw.slice(2), "hex").toString());
+        return { result: await account.signMessage({ message: { raw } }) };
+      }
+      default:
+        return { error: { code: 4200, message: `${method} is not supported.` } };
+    }
+  };
+
+  const prepare = async (page: Page): Promise<void> => {
+    await page.exposeFunction("askTestWallet", answer);
+    await page.addInitScript(`
+      const provider = { request: async (call) => {
+        const answer = await window.askTestWallet(call);
+        if (answer.error) throw answer.error;
+        return answer.result;
+      } };
+      const name = ${JSON.stringify(name ?? null)};
+      if (name === null) window.ethereum = provider;
+      else {
+        const info = { uuid: "350670db-19fa-4704-a166-e52e178b59d2", name, icon: "data:,", rdns: "example.wallet" };
+        const detail = Object.freeze({ info, provider });
+        const announce = () => window.dispatchEvent(new CustomEvent("eip6963:announceProvider", { detail }));
+        window.addEventListener("eip6963:requestProvider", announce);
+        announce();
+      }`);
+  };
+  return Object.assign(wallet, { prepare });
+};
 
 export const signInWithWallet = async (page: Page): Promise<void> => {
   await page.getByRole("button", { name: /^Sign in with/ }).click();
@@ -164,33 +206,3 @@ export const readDrawnSeries = (page: Page, chart: number): Promise<boolean[]> =
       return pixels > 10;
     });
   })()`);
-
-type ActivityDay = { start: string; made: number; revoked: number };
-
-/** Expects the insights page to show the sample data, in charts and in tables. */
-export const expectSampleInsights = async (page: Page): Promise<void> => {
-  const readTile = (label: string) =>
-    page
-      .locator(".tile", { has: page.getByText(label, { exact: true }) })
-      .locator("dd")
-      .textContent();
-  await findHeading(page, "Activity").waitFor();
-  expect(Number((await readTile("Ever made"))?.replace(",", ""))).toBeGreaterThanOrEqual(123);
-  expect(await readTile("Networks up to date")).toBe("2 of 2");
-  expect(await page.locator(".legend li").allInnerTexts()).toEqual(expect.arrayContaining(["Ethereum", "Polygon"]));
-  // A colour for each network. All contracts are on the first network.
-  expect(await readDrawnSeries(page, 0)).toEqual([true, true]);
-  expect(await readDrawnSeries(page, 1)).toEqual([true, false]);
-  for (const chart of await page.locator("canvas").all()) {
-    expect(await chart.getAttribute("aria-label")).toMatch(/The table below has the numbers\.$/);
-  }
-
-  for (const summary of await page.locator("details summary").all()) await summary.click();
-  const contracts = page.getByRole("region", { name: "Most delegated contracts" }).locator("table tbody tr");
-  expect(await contracts.first().textContent()).toContain(NFT);
-  const { days } = (await (await page.request.get("/insights/data")).json()) as { days: ActivityDay[] };
-  const active = new Set(days.flatMap(({ start, made, revoked }) => (made + revoked > 0 ? start : [])));
-  expect(active.size).toBeGreaterThan(35);
-  expect(await page.getByRole("region", { name: "Activity per day" }).locator("tbody tr").count()).toBe(active.size);
-  await expectAccessible(page);
-};

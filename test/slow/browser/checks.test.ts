@@ -1,11 +1,30 @@
 import { readFile } from "node:fs/promises";
 import type { Page } from "playwright-core";
-import { expect, test } from "vitest";
+import { expect } from "vitest";
 import { parseCsv } from "../../../web/checks/csv.ts";
-import { COIN, FRESH_FOR_A_DAY, FRIEND, GUEST, HOT, NFT, OTHER, startTestApi, VAULT } from "../../support/api.ts";
-import { describeInBrowser, expectAccessible, findHeading, PHONE, readText } from "../../support/browser.ts";
+import {
+  type Api,
+  COIN,
+  FRESH_FOR_A_DAY,
+  FRIEND,
+  GUEST,
+  HOT,
+  NFT,
+  OTHER,
+  startTestApi,
+  VAULT,
+} from "../../support/api.ts";
+import {
+  expectAccessible,
+  expectAccessibleOn,
+  findHeading,
+  LIGHT_PHONE,
+  readText,
+  SCREENS,
+  test,
+} from "../../support/browser.ts";
 import { addKey } from "../../support/keys.ts";
-import { connectClient } from "../../support/setup.ts";
+import { describeWithPrograms } from "../../support/programs.ts";
 
 /** A busy machine may refuse a large body for a moment; the page sends it again. */
 const BUSY = /503/;
@@ -64,24 +83,32 @@ const download = async (page: Page) => {
   return rows.map(({ fields }) => Object.fromEntries(fields.map((field, place) => [header?.fields[place], field])));
 };
 
-describeInBrowser("the page for lists", (open, site) => {
-  /** Asks for one check by itself. */
-  const askAlone = async ({ registry, check, to = "", from = "", ...others }: (typeof LINES)[number]) => {
-    const { note, ...parameters } = { ...others, delegate: to, vault: from };
-    const response = await fetch(`${site.url}/registry/${registry}/check/${check}?${new URLSearchParams(parameters)}`);
-    return { result: await response.text(), block: response.headers.get("X-Indexed-Block") };
-  };
-  const startLimitedApi = (requests: number, seconds: number) =>
-    startTestApi({
-      databaseUrl: site.databaseUrl,
-      env: {
-        ...FRESH_FOR_A_DAY,
-        RATE_LIMIT_REQUESTS: String(requests),
-        RATE_LIMIT_WINDOW_SECONDS: String(seconds),
-      },
-    });
+/** Asks for one check by itself. */
+const askAlone = async (api: Api, { registry, check, to = "", from = "", note, ...others }: (typeof LINES)[number]) => {
+  const parameters = new URLSearchParams({ ...others, delegate: to, vault: from });
+  const response = await api.get(`/registry/${registry}/check/${check}?${parameters}`);
+  return { result: await response.text(), block: response.headers.get("X-Indexed-Block") };
+};
 
-  test("answers a pasted list as single checks do, and returns its columns in the download", async () => {
+/** Starts an API whose rate-limit window does not end before release() is called. */
+const startLimitedApi = async (databaseUrl: string, requests: number, seconds: number) => {
+  let isHeld = true;
+  const api = await startTestApi({
+    databaseUrl,
+    env: { ...FRESH_FOR_A_DAY, RATE_LIMIT_REQUESTS: String(requests), RATE_LIMIT_WINDOW_SECONDS: String(seconds) },
+    now: () => (isHeld ? 0 : performance.now()),
+  });
+  const release = () => {
+    isHeld = false;
+  };
+  return { url: api.url, release };
+};
+
+describeWithPrograms(["chromium"], "the page for lists", () => {
+  test("answers a pasted list as single checks do, and returns its columns in the download", async ({
+    samples,
+    open,
+  }) => {
     const page = await open("/checks");
     await checkList(page, writeList(LINES));
     await waitUntilDone(page);
@@ -89,14 +116,14 @@ describeInBrowser("the page for lists", (open, site) => {
     const rows = await download(page);
     for (const [place, line] of LINES.entries()) {
       const fields = Object.fromEntries(COLUMNS.map((name) => [name, line[name] ?? ""]));
-      expect(rows[place]).toEqual({ ...fields, ...(await askAlone(line)), problem: "", final: "false" });
+      expect(rows[place]).toEqual({ ...fields, ...(await askAlone(samples, line)), problem: "", final: "false" });
     }
     expect(rows.map(({ result }) => result)).toContain(String(2n ** 200n));
     expect(await readCounts(page)).toEqual(["4", "1", "2", "1", "0"]);
     expect(await readText(page.getByRole("row").nth(2))).toMatch(/true\s+Polygon \d+/);
   });
 
-  test("answers for a past block, and refuses a number for several networks", async () => {
+  test("answers for a past block, and refuses a number for several networks", async ({ open }) => {
     const page = await open("/checks");
     await page.getByLabel("Past block").fill("1");
     await checkList(page, writeList(LINES));
@@ -117,7 +144,7 @@ describeInBrowser("the page for lists", (open, site) => {
     ]);
   });
 
-  test("answers 10,000 lines of a file, and shows the first 200", async () => {
+  test("answers 10,000 lines of a file, and shows the first 200", async ({ open }) => {
     const page = await open("/checks", { allowed: BUSY });
     await chooseFile(page, `\ufeff${writeCopies(10_000).replaceAll("\n", "\r\n")}`);
     await waitUntilDone(page);
@@ -128,7 +155,7 @@ describeInBrowser("the page for lists", (open, site) => {
     expect(rows.filter(({ result, to }) => result === "true" && to === HOT)).toHaveLength(10_000);
   });
 
-  test("takes 10,000 pasted lines at once, after the text that is there", async () => {
+  test("takes 10,000 pasted lines at once, after the text that is there", async ({ open }) => {
     const page = await open("/checks", { allowed: BUSY, permissions: ["clipboard-read", "clipboard-write"] });
     const [header, ...lines] = writeCopies(10_000).split("\n");
     await page.evaluate(`navigator.clipboard.writeText(${JSON.stringify(lines.join("\n"))})`);
@@ -140,7 +167,7 @@ describeInBrowser("the page for lists", (open, site) => {
     expect((await readCounts(page))[0]).toBe("10,000");
   });
 
-  test("takes a file that is dropped on it", async () => {
+  test("takes a file that is dropped on it", async ({ open }) => {
     const page = await open("/checks");
     await page.evaluate(`(() => {
       const data = new DataTransfer();
@@ -152,8 +179,8 @@ describeInBrowser("the page for lists", (open, site) => {
     await page.getByText("3 of 3 answered").first().waitFor();
   });
 
-  test("names every bad line before it sends anything, and checks the others if asked", async () => {
-    const page = await open("/checks", { viewport: PHONE });
+  test("names every bad line before it sends anything, and checks the others if asked", async ({ open }) => {
+    const page = await open("/checks", LIGHT_PHONE);
     const sent: string[] = [];
     page.on("request", (request) => sent.push(request.method()));
     await checkList(page, `to,from,chainId\n${HOT},${VAULT},\n0x12,,\n\n${HOT},${VAULT},10\n=1+1,${VAULT},\n`);
@@ -183,10 +210,10 @@ describeInBrowser("the page for lists", (open, site) => {
     await page.getByText("The first line must name the columns").waitFor();
   });
 
-  test("keeps to the rate limit, and says how long it waits", async () => {
-    const api = await startLimitedApi(5, 4);
+  test("keeps to the rate limit, and says how long it waits", async ({ databaseUrl, open }) => {
+    const { url, release } = await startLimitedApi(databaseUrl, 5, 4);
     // The limit is lower than usual: the first body is too large, and counts as a request.
-    const page = await open("/checks", { url: api.url, allowed: /429/ });
+    const page = await open("/checks", { url, allowed: /429/ });
     await checkList(page, writeCopies(12));
     await page.getByText("Without an API key, 5 checks are answered in 4 s.").waitFor();
     expect(await readProgress(page)).toMatch(
@@ -195,29 +222,35 @@ describeInBrowser("the page for lists", (open, site) => {
     expect(await page.getByRole("progressbar").getAttribute("value")).toBe("4");
     expect(await page.getByRole("status").textContent()).toBe("30 % answered");
     await expectAccessible(page);
+    release();
     await waitUntilDone(page);
     expect(await readProgress(page)).toContain("12 of 12 answered");
     expect((await readCounts(page))[0]).toBe("12");
   });
 
-  test("can be stopped, has the answers so far, and can go on", async () => {
-    const api = await startLimitedApi(5, 6);
-    const page = await open("/checks", { url: api.url, allowed: /429/ });
+  test("can be stopped, has the answers so far, and can go on", async ({ databaseUrl, open }) => {
+    const { url, release } = await startLimitedApi(databaseUrl, 5, 4);
+    const page = await open("/checks", { url, allowed: /429/ });
     await checkList(page, writeCopies(8));
     await page.getByText("4 of 8 answered").waitFor();
     await page.getByRole("button", { name: "Stop" }).click();
     await findHeading(page, "Stopped").waitFor();
     const answered = (await download(page)).map(({ result }) => result);
     expect(answered).toEqual([...new Array(4).fill("true"), ...new Array(4).fill("")]);
+    release();
     await page.getByRole("button", { name: "Go on" }).click();
     await waitUntilDone(page);
     expect((await readCounts(page))[0]).toBe("8");
   });
 
-  test("sends 1,000 checks at a time with a key, and stores the key nowhere", async () => {
-    const api = await startLimitedApi(5, 60);
-    const { key } = await addKey(await connectClient(site.databaseUrl));
-    const page = await open("/checks", { url: api.url, allowed: /401|503/ });
+  test("sends 1,000 checks at a time with a key, and stores the key nowhere", async ({
+    databaseUrl,
+    database,
+    open,
+  }) => {
+    const { url } = await startLimitedApi(databaseUrl, 5, 60);
+    const { key } = await addKey(database);
+    const page = await open("/checks", { url, allowed: /401|503/ });
     await page.getByLabel("API key").fill("delreg_unknown");
     await chooseFile(page, writeCopies(2_500));
     await findHeading(page, "Interrupted").waitFor();
@@ -230,7 +263,7 @@ describeInBrowser("the page for lists", (open, site) => {
     expect(`${await page.evaluate(stored)}${await page.content()}`).not.toContain(key);
   });
 
-  test("goes on after a 429 and a 503, and explains it when it gives up", async () => {
+  test("goes on after a 429 and a 503, and explains it when it gives up", async ({ open }) => {
     const page = await open("/checks", { allowed: /429|503|ERR_FAILED/ });
     const refuse = (status: number, detail: string) => ({
       status,
@@ -256,18 +289,16 @@ describeInBrowser("the page for lists", (open, site) => {
     await waitUntilDone(page);
   });
 
-  test.for(["light", "dark"] as const)("is accessible with answers, %s", async (colorScheme) => {
-    const page = await open("/checks", { colorScheme });
+  test("is accessible with answers", async ({ open }) => {
+    const page = await open("/checks");
     await page.getByText("Which columns?").click();
     await page.getByRole("button", { name: "Try the sample" }).click();
     await waitUntilDone(page);
     expect(await readCounts(page)).toEqual(["3", "1", "2", "0", "0"]);
-    await expectAccessible(page);
-    await page.setViewportSize(PHONE);
-    await expectAccessible(page);
+    await expectAccessibleOn(page, SCREENS);
   });
 
-  test("can be used by keyboard alone, with the focus always visible", async () => {
+  test("can be used by keyboard alone, with the focus always visible", async ({ open }) => {
     const page = await open("/checks");
     const describeFocus = () =>
       page.evaluate("document.activeElement.labels?.[0]?.textContent || document.activeElement.textContent");

@@ -1,26 +1,30 @@
-import { afterAll, beforeAll, expect, test } from "vitest";
-import { launchBrowser } from "../../support/browser.ts";
-import { clientExamples, type LaunchedClient, launchClient, nameOf } from "../../support/client-package.ts";
+import { expect } from "vitest";
+import { test as base } from "../../support/browser.ts";
+import { clientExamples, launchClient, nameOf } from "../../support/client-package.ts";
 import { expectOutput } from "../../support/examples.ts";
 import { startHttp } from "../../support/http-server.ts";
 import { describeWithPrograms } from "../../support/programs.ts";
 
 // The examples of client/README.md as parts of a page of another origin.
 
-let client: LaunchedClient;
-beforeAll(async () => {
-  client = await launchClient();
+const test = base.extend("client", { scope: "file" }, async ({}, { onCleanup }) => {
+  const client = await launchClient();
+  onCleanup(() => client.stop());
+  return client;
 });
-afterAll(() => client?.stop());
 
 const listFiles = (examples: typeof clientExamples) => examples.map((example) => `${nameOf(example)}.mts`);
 
-test("the examples and the package's declarations pass a strict type check with the types of a browser", async () => {
+test("the examples and the package's declarations pass a strict type check with the types of a browser", async ({
+  client,
+}) => {
   const browser = { lib: ["es2022", "dom"], types: [], skipLibCheck: false, noEmit: true };
   expect(await client.checkTypes(browser, listFiles(clientExamples))).toBe("");
 });
 
-test("the examples and the package's declarations pass a strict type check with the types of Node", async () => {
+test("the examples and the package's declarations pass a strict type check with the types of Node", async ({
+  client,
+}) => {
   const node = { lib: ["es2022"], types: ["node"], skipLibCheck: false, noEmit: true };
   // The declarations of viem need the types of a browser.
   const withoutViem = clientExamples.filter(({ code }) => !code.includes('from "viem"'));
@@ -29,15 +33,9 @@ test("the examples and the package's declarations pass a strict type check with 
 });
 
 describeWithPrograms(["chromium"], "in a browser", () => {
-  let browser: Awaited<ReturnType<typeof launchBrowser>>;
-  beforeAll(async () => {
-    browser = await launchBrowser();
-  });
-  afterAll(() => browser?.close());
-
   test.for(clientExamples.map((example) => [nameOf(example), example] as const))(
     "an example of client/README.md prints the documented output: %s",
-    async ([name, { output }]) => {
+    async ([name, { output }], { browser, client }) => {
       const bundle = await client.bundle(`import "./${name}.mts"; console.debug("done");`);
       const { url } = await startHttp((request, response) => {
         const isScript = request.url === "/example.js";

@@ -1,32 +1,24 @@
-import { createServer } from "node:http";
-import { expect, onTestFinished, test } from "vitest";
-import { findFreePort } from "../../../process/ports.ts";
+import { expect } from "vitest";
 import {
-  DESKTOP,
-  describeInBrowser,
+  createBrowserWallet,
+  DARK_DESKTOP,
   expectAccessible,
+  expectAccessibleOn,
   findHeading,
+  LIGHT_PHONE,
   makeKeyOnPage,
-  PHONE,
   signInWithWallet,
+  test,
   waitUntilFocused,
 } from "../../support/browser.ts";
-import { createBrowserWallet } from "../../support/browser-wallet.ts";
-import { connectClient, waitUntil } from "../../support/setup.ts";
+import { startHttp } from "../../support/http-server.ts";
+import { describeWithPrograms } from "../../support/programs.ts";
+import { waitUntil } from "../../support/setup.ts";
 
-/** Serves an empty page from another origin. */
-const serveEmptyPage = async (): Promise<number> => {
-  const server = createServer((_, response) => response.setHeader("Content-Type", "text/html").end("<p>Hello"));
-  onTestFinished(() => void server.close());
-  const port = await findFreePort();
-  await new Promise<void>((resolve) => server.listen(port, "127.0.0.1", resolve));
-  return port;
-};
+test.override("site", ({ api }) => api);
 
-describeInBrowser("the developer page", (open, site) => {
-  test("keeps its session in a cookie that no script can read, over reloads", async () => {
-    const page = await open("/developers", createBrowserWallet());
-    await signInWithWallet(page);
+describeWithPrograms(["chromium"], "the developer page", () => {
+  test("keeps its session in a cookie that no script can read, over reloads", async ({ developerPage: page }) => {
     expect(await page.evaluate("document.cookie")).toBe("");
     const session = (await page.context().cookies()).find(({ name }) => name === "delegations-session");
     expect(session).toMatchObject({ httpOnly: true, sameSite: "Strict", path: "/" });
@@ -35,12 +27,14 @@ describeInBrowser("the developer page", (open, site) => {
   });
 
   // Another port of the same host is another origin but the same site: browsers send the cookie there.
-  test.each(["localhost", "127.0.0.1"])("a page of another origin, on %s, cannot use the cookie", async (host) => {
-    const page = await open("/developers", createBrowserWallet());
-    await signInWithWallet(page);
-    const evil = await page.context().newPage();
-    await evil.goto(`http://${host}:${await serveEmptyPage()}/`);
-    const attempts = await evil.evaluate(`(async () => {
+  const OTHER_HOSTS = ["localhost", "127.0.0.1"];
+  test.for(OTHER_HOSTS)(
+    "a page of another origin, on %s, cannot use the cookie",
+    async (host, { site, developerPage: page }) => {
+      const { url } = await startHttp((_, response) => response.setHeader("Content-Type", "text/html").end("<p>Hello"));
+      const evil = await page.context().newPage();
+      await evil.goto(url.replace("127.0.0.1", host));
+      const attempts = await evil.evaluate(`(async () => {
       const baseUrl = ${JSON.stringify(`${site.url}/developers/api/`)};
       const send = (path, init) => fetch(baseUrl + path, { credentials: "include", ...init }).then(() => "read", () => "blocked");
       return [
@@ -51,32 +45,32 @@ describeInBrowser("the developer page", (open, site) => {
         await send("keys", { method: "POST", mode: "no-cors", body: '{"name":"theirs"}' }).then(() => "blocked"),
       ];
     })()`);
-    expect(attempts).toEqual(Array(5).fill("blocked"));
-    // A form needs no script.
-    await evil.setContent(
-      `<form method="post" enctype="text/plain" action="${site.url}/developers/api/keys"><input name='{"name":"theirs","x":"' value='"}'></form>`,
-    );
-    const posted = evil.waitForResponse(/\/developers\/api\/keys$/);
-    await evil.evaluate("document.forms[0].submit()");
-    expect((await posted).status()).toBe(403);
-    await page.reload();
-    await page.getByText("No keys yet").waitFor();
-  });
+      expect(attempts).toEqual(Array(5).fill("blocked"));
+      // A form needs no script.
+      await evil.setContent(
+        `<form method="post" enctype="text/plain" action="${site.url}/developers/api/keys"><input name='{"name":"theirs","x":"' value='"}'></form>`,
+      );
+      const posted = evil.waitForResponse(/\/developers\/api\/keys$/);
+      await evil.evaluate("document.forms[0].submit()");
+      expect((await posted).status()).toBe(403);
+      await page.reload();
+      await page.getByText("No keys yet").waitFor();
+    },
+  );
 
-  test("shows the name of a wallet that announces itself (EIP-6963)", async () => {
+  test("shows the name of a wallet that announces itself (EIP-6963)", async ({ open }) => {
     const page = await open("/developers", createBrowserWallet({ name: "Example Wallet" }));
     await page.getByRole("button", { name: "Sign in with Example Wallet" }).click();
     await findHeading(page, "Your keys").waitFor();
   });
 
-  test("says what to do without a wallet", async () => {
+  test("says what to do without a wallet", async ({ open }) => {
     const page = await open("/developers");
     await findHeading(page, "No wallet found in this browser").waitFor();
     await expectAccessible(page);
   });
 
-  test("says that a declined signature changed nothing, and lets the user try again", async () => {
-    const wallet = createBrowserWallet();
+  test("says that a declined signature changed nothing, and lets the user try again", async ({ open, wallet }) => {
     wallet.isWilling = false;
     const page = await open("/developers", wallet);
     await page.getByRole("button", { name: /^Sign in with/ }).click();
@@ -85,11 +79,9 @@ describeInBrowser("the developer page", (open, site) => {
     await signInWithWallet(page);
   });
 
-  test("asks to sign in again after the session has ended", async () => {
-    const wallet = createBrowserWallet();
+  test("asks to sign in again after the session has ended", async ({ database, open, wallet }) => {
     const page = await open("/developers", { ...wallet, allowed: /status of 401/ });
     await signInWithWallet(page);
-    const database = await connectClient(site.databaseUrl);
     await database.query("delete from service.session where owner = $1", [wallet.account.address.toLowerCase()]);
     await page.getByLabel("Name of a new key").fill("too late");
     await page.getByRole("button", { name: "Make a key" }).click();
@@ -97,9 +89,7 @@ describeInBrowser("the developer page", (open, site) => {
     await signInWithWallet(page);
   });
 
-  test("makes no key without a name, and no more than 5 for a wallet", async () => {
-    const page = await open("/developers", createBrowserWallet());
-    await signInWithWallet(page);
+  test("makes no key without a name, and no more than 5 for a wallet", async ({ developerPage: page }) => {
     await page.getByRole("button", { name: "Make a key" }).click();
     await page.getByRole("alert").filter({ hasText: "Give it a name" }).waitFor();
     for (let number = 1; number <= 5; number++) {
@@ -111,8 +101,8 @@ describeInBrowser("the developer page", (open, site) => {
     expect(await page.getByLabel("Name of a new key").count()).toBe(0);
   });
 
-  test("says that the service cannot be reached, and goes on when it can", async () => {
-    const page = await open("/developers", { ...createBrowserWallet(), allowed: /ERR_FAILED|Failed to load/ });
+  test("says that the service cannot be reached, and goes on when it can", async ({ open, wallet }) => {
+    const page = await open("/developers", { ...wallet, allowed: /ERR_FAILED|Failed to load/ });
     const button = page.getByRole("button", { name: /^Sign in with/ });
     await button.waitFor();
     await page.route("**/developers/api/**", (route) => route.abort());
@@ -125,8 +115,8 @@ describeInBrowser("the developer page", (open, site) => {
     await signInWithWallet(page);
   });
 
-  test("leads to the address where users sign in, from another one", async () => {
-    const page = await open("/developers", createBrowserWallet());
+  test("leads to the address where users sign in, from another one", async ({ open, wallet }) => {
+    const page = await open("/developers", wallet);
     await page.route("**/developers/api/session", (route) =>
       route.fulfill({ json: { origin: "https://api.example", session: null } }),
     );
@@ -138,26 +128,23 @@ describeInBrowser("the developer page", (open, site) => {
     await findHeading(page, "Nobody can sign in here yet").waitFor();
   });
 
-  test.for([
-    ["light", PHONE],
-    ["dark", DESKTOP],
-  ] as const)("is accessible with a new key, a list, and a dialog, %s", async ([colorScheme, viewport]) => {
-    const wallet = createBrowserWallet();
-    const page = await open("/developers", { ...wallet, colorScheme, viewport });
+  test("is accessible with a new key, a list, and a dialog", async ({ open, wallet }) => {
+    const screens = [LIGHT_PHONE, DARK_DESKTOP];
+    const page = await open("/developers", wallet);
     await page.getByRole("button", { name: /^Sign in with/ }).waitFor();
-    await expectAccessible(page);
+    await expectAccessibleOn(page, screens);
     await signInWithWallet(page);
     await makeKeyOnPage(page, "Example app of the team with the long name, on its second server");
-    await expectAccessible(page);
+    await expectAccessibleOn(page, screens);
     await page.getByRole("button", { name: /^Revoke/ }).click();
     await page.getByRole("dialog").waitFor();
-    await expectAccessible(page);
+    await expectAccessibleOn(page, screens);
     await page.keyboard.press("Escape");
     await page.getByRole("dialog").waitFor({ state: "hidden" });
   });
 
-  test("can be used by keyboard alone", async () => {
-    const page = await open("/developers", createBrowserWallet());
+  test("can be used by keyboard alone", async ({ open, wallet }) => {
+    const page = await open("/developers", wallet);
     await page.getByRole("button", { name: /^Sign in with/ }).focus();
     await page.keyboard.press("Enter");
     await waitUntilFocused(page, "keys-title");

@@ -1,6 +1,6 @@
 import type { Page, Route } from "playwright-core";
 import { getAddress } from "viem";
-import { expect, onTestFinished, test } from "vitest";
+import { expect } from "vitest";
 import {
   AIRDROP,
   COIN,
@@ -9,31 +9,35 @@ import {
   GONE,
   GUEST,
   HOT,
-  launchApi,
   NFT,
   startTestApi,
   VAULT,
 } from "../../support/api.ts";
 import {
-  DESKTOP,
-  describeInBrowser,
+  DARK_DESKTOP,
+  DARK_PHONE,
   expectAccessible,
+  expectAccessibleOn,
   findHeading,
-  PHONE,
+  LIGHT_DESKTOP,
+  LIGHT_PHONE,
   readRows,
   readText,
+  SCREENS,
+  test,
   waitUntilFocused,
   walletPath,
 } from "../../support/browser.ts";
 import { startHeldBackfill } from "../../support/indexed-chain.ts";
-import { connectClient, waitUntil } from "../../support/setup.ts";
+import { describeWithPrograms } from "../../support/programs.ts";
+import { waitUntil } from "../../support/setup.ts";
 
 const NOBODY = "0x0000000000000000000000000000000000000123";
 
 const waitForNotice = (page: Page, title: string | RegExp) => findHeading(page, title).waitFor();
 
-describeInBrowser("the explorer", (open, site) => {
-  test("shows every change in a wallet's history, newest first", async () => {
+describeWithPrograms(["chromium"], "the explorer", () => {
+  test("shows every change in a wallet's history, newest first", async ({ open }) => {
     const page = await open(walletPath(VAULT, "history"));
     const rows = await readRows(page, ".timeline > li");
     const readKinds = (party: string) =>
@@ -51,12 +55,11 @@ describeInBrowser("the explorer", (open, site) => {
     ]);
   });
 
-  test("loads more rows while scrolling, each once", async () => {
+  test("loads more rows while scrolling, each once", async ({ api, database, open }) => {
     const account = `0x${"a".repeat(40)}`;
     const delegates = Array.from({ length: 120 }, (_, index) =>
       getAddress(`0x${(index + 4096).toString(16).padStart(40, "0")}`),
     );
-    const database = await connectClient(site.databaseUrl);
     await database.query("set session_replication_role = replica");
     await database.query(
       `insert into registry.delegation_v2
@@ -65,7 +68,7 @@ describeInBrowser("the explorer", (open, site) => {
          unnest($2::text[]) with ordinality as made (delegate, place)`,
       [account, delegates.map((delegate) => delegate.toLowerCase())],
     );
-    const page = await open(walletPath(account, "out"));
+    const page = await open(walletPath(account, "out"), { url: api.url });
     await page.locator(".rows > li").first().waitFor();
     expect(await page.locator(".rows > li").count()).toBe(50);
     const scroll = async () => {
@@ -77,7 +80,7 @@ describeInBrowser("the explorer", (open, site) => {
     expect(shown).toEqual(new Set(delegates));
   });
 
-  test("gives every view its own URL, and back and forward lead through them", async () => {
+  test("gives every view its own URL, and back and forward lead through them", async ({ site, open }) => {
     const page = await open("/");
     await page.getByLabel("Wallet").fill(VAULT.toLowerCase());
     await page.getByRole("button", { name: "Look up" }).click();
@@ -109,7 +112,9 @@ describeInBrowser("the explorer", (open, site) => {
     expect(await other.title()).toContain(`${VAULT.slice(0, 6)}…${VAULT.slice(-4)}`);
   });
 
-  test("shows for whom a wallet may act with a token or by a right, then and now, on one network and on all", async () => {
+  test("shows for whom a wallet may act with a token or by a right, then and now, on one network and on all", async ({
+    open,
+  }) => {
     const page = await open(walletPath(GUEST, "in"));
     const all = await readRows(page);
     await page.getByText("For a contract or token, or at a past block").click();
@@ -154,7 +159,7 @@ describeInBrowser("the explorer", (open, site) => {
     );
   });
 
-  test("shows an address with its checksum, and copies all of it", async () => {
+  test("shows an address with its checksum, and copies all of it", async ({ open }) => {
     const page = await open(walletPath(VAULT.toLowerCase(), "out"), {
       permissions: ["clipboard-read", "clipboard-write"],
     });
@@ -167,22 +172,22 @@ describeInBrowser("the explorer", (open, site) => {
     expect(await page.evaluate("navigator.clipboard.readText()")).toBe(HOT);
   });
 
+  const CHECK_ALL = "/?view=check&chainId=1&registry=v2&type=all";
+  const LIGHT = [LIGHT_DESKTOP, LIGHT_PHONE];
+  const DARK = [DARK_DESKTOP, DARK_PHONE];
   test.for([
-    ["light", "in", walletPath(HOT, "in")],
-    ["dark", "out", walletPath(VAULT, "out")],
-    ["light", "history", walletPath(VAULT, "history")],
-    ["dark", "history", walletPath(VAULT, "history")],
-    ["light", "check", `/?view=check&chainId=1&registry=v2&type=all&to=${HOT}&from=${VAULT}`],
-    ["dark", "check", `/?view=check&chainId=1&registry=v2&type=all&to=${GUEST}&from=${VAULT}`],
-  ] as const)("is accessible, %s: %s", async ([colorScheme, , path]) => {
-    const page = await open(path, { colorScheme });
+    [walletPath(HOT, "in"), LIGHT],
+    [walletPath(VAULT, "out"), DARK],
+    [walletPath(VAULT, "history"), SCREENS],
+    [`${CHECK_ALL}&to=${HOT}&from=${VAULT}`, LIGHT],
+    [`${CHECK_ALL}&to=${GUEST}&from=${VAULT}`, DARK],
+  ] as const)("is accessible: %s", async ([path, screens], { open }) => {
+    const page = await open(path);
     await page.locator(".freshness").waitFor();
-    await expectAccessible(page);
-    await page.setViewportSize(PHONE);
-    await expectAccessible(page);
+    await expectAccessibleOn(page, screens);
   });
 
-  test("can be used by keyboard alone, with the focus always visible", async () => {
+  test("can be used by keyboard alone, with the focus always visible", async ({ open }) => {
     const page = await open("/");
     await page.locator(".networks li").first().waitFor();
     const focusedText = () => page.evaluate("document.activeElement.textContent.trim() || document.activeElement.id");
@@ -218,8 +223,8 @@ describeInBrowser("the explorer", (open, site) => {
   });
 });
 
-describeInBrowser("a check in the explorer", (open) => {
-  test("names every delegation that grants it, the broadest first", async () => {
+describeWithPrograms(["chromium"], "a check in the explorer", () => {
+  test("names every delegation that grants it, the broadest first", async ({ open }) => {
     const page = await open(
       `/?view=check&registry=v2&type=contract&to=${FRIEND}&from=${VAULT}&contract=${NFT}&rights=${AIRDROP}`,
     );
@@ -228,13 +233,13 @@ describeInBrowser("a check in the explorer", (open) => {
     expect(await readText(page.locator(".verdict"))).toContain("with the right");
   });
 
-  test("shows an amount without limit as unlimited", async () => {
+  test("shows an amount without limit as unlimited", async ({ open }) => {
     const page = await open(`/?view=check&registry=v2&type=erc20&to=${HOT}&from=${VAULT}&contract=${COIN}`);
     await waitForNotice(page, "Unlimited");
     expect(await readRows(page, ".grants > li")).toHaveLength(1);
   });
 
-  test("explains a bad field beside it, and moves the focus there", async () => {
+  test("explains a bad field beside it, and moves the focus there", async ({ open }) => {
     const page = await open("/?view=check");
     await page.getByText("ERC-721 token", { exact: true }).click();
     await page.locator("#to").fill("vitalik.eth");
@@ -247,13 +252,13 @@ describeInBrowser("a check in the explorer", (open) => {
   });
 });
 
-describeInBrowser("instead of an answer, the explorer shows", (open, site) => {
+describeWithPrograms(["chromium"], "instead of an answer, the explorer shows", () => {
   const expectNotice = async (page: Page, title: string | RegExp) => {
     await waitForNotice(page, title);
     await expectAccessible(page);
   };
 
-  test("that a wallet has no delegations, and at which block", async () => {
+  test("that a wallet has no delegations, and at which block", async ({ open }) => {
     const page = await open(walletPath(NOBODY, "in"));
     await expectNotice(page, "No delegations");
     await page.locator(".freshness").waitFor();
@@ -261,7 +266,7 @@ describeInBrowser("instead of an answer, the explorer shows", (open, site) => {
     await expectNotice(page, "No history");
   });
 
-  test("that a network is not indexed, and which are", async () => {
+  test("that a network is not indexed, and which are", async ({ open }) => {
     const page = await open(walletPath(VAULT, "out", 8453), { colorScheme: "dark" });
     await expectNotice(page, "Base is not indexed here");
     await page.locator(".notice").getByRole("link", { name: "Polygon" }).click();
@@ -270,7 +275,7 @@ describeInBrowser("instead of an answer, the explorer shows", (open, site) => {
     await expectNotice(page, "There is no registry on this network");
   });
 
-  test("that the input is no wallet address", async () => {
+  test("that the input is no wallet address", async ({ open }) => {
     const page = await open("/?wallet=0x123");
     await expectNotice(page, "This is not a wallet address");
     await page.getByLabel("Wallet").fill("somebody.eth");
@@ -278,10 +283,12 @@ describeInBrowser("instead of an answer, the explorer shows", (open, site) => {
     await page.getByRole("alert").getByText("Names cannot be looked up here").waitFor();
   });
 
-  test("how long to wait over the rate limit, then the answer", async () => {
+  test("how long to wait over the rate limit, then the answer", async ({ databaseUrl, open }) => {
+    let now = 0;
     const api = await startTestApi({
-      databaseUrl: site.databaseUrl,
-      env: { ...FRESH_FOR_A_DAY, RATE_LIMIT_REQUESTS: "2", RATE_LIMIT_WINDOW_SECONDS: "6" },
+      databaseUrl,
+      env: { ...FRESH_FOR_A_DAY, RATE_LIMIT_REQUESTS: "2", RATE_LIMIT_WINDOW_SECONDS: "3" },
+      now: () => now,
     });
     const page = await open(walletPath(VAULT, "out"), { url: api.url, allowed: /429/ });
     await readRows(page);
@@ -290,37 +297,35 @@ describeInBrowser("instead of an answer, the explorer shows", (open, site) => {
     await page.getByRole("link", { name: "Acts for", exact: true }).click();
     await expectNotice(page, "One moment, please");
     await page.getByText(/Trying again in \d s/).waitFor();
+    now = 3_000;
     await waitForNotice(page, "No delegations");
   });
 
-  test("how far a network is indexed, then the answer; and that an index is behind its network", async () => {
-    const { databaseUrl, api, release } = await startHeldBackfill();
+  test("how far a network is indexed, then the answer", async ({ open }) => {
+    const { api, release } = await startHeldBackfill();
     await waitUntil("the indexer has published its progress", async () =>
       (await (await api.get("/networks")).text()).includes('"indexing"'),
     );
-
     const page = await open(walletPath(NOBODY, "in", 8453), { url: api.url, allowed: /503/ });
     await expectNotice(page, "Base is still being indexed");
     await page.getByRole("progressbar").waitFor();
     await page.getByText(/Block \d+ of 3\d is indexed/).waitFor();
     release();
     await page.getByRole("heading", { name: "No delegations" }).waitFor({ timeout: 100_000 });
+  });
 
-    // The chain has no new blocks, so its index exceeds a strict lag limit.
-    const strict = await startTestApi({ databaseUrl, env: { MAX_INDEX_LAG_SECONDS: "1" } });
-    // Blocks mined faster than one a second have timestamps in the future.
-    await waitUntil("its newest block is in the past", async () => !(await strict.get("/ready")).ok, 120);
-    const behind = await open(walletPath(NOBODY, "in", 8453), { url: strict.url, allowed: /503/ });
-    await expectNotice(behind, "The index is behind its network");
-  }, 200_000);
+  test("that an index is behind its network", async ({ databaseUrl, open }) => {
+    const api = await startTestApi({ databaseUrl, env: { MAX_INDEX_LAG_SECONDS: "1" } });
+    // The index has no new blocks. It is behind when its newest block is older than a second.
+    await waitUntil("the index is behind", async () => !(await api.get("/ready")).ok);
+    const page = await open(walletPath(NOBODY, "in"), { url: api.url, allowed: /503/ });
+    await expectNotice(page, "The index is behind its network");
+  });
 
-  test("that the service cannot be reached, then the answer", async () => {
-    const api = await launchApi({ databaseUrl: site.databaseUrl, env: FRESH_FOR_A_DAY });
-    onTestFinished(() => api.stop());
-    const page = await open(walletPath(VAULT, "out"), {
-      url: api.url,
-      allowed: /ERR_(INTERNET_DISCONNECTED|CONNECTION)/,
-    });
+  test("that the service cannot be reached, then the answer", async ({ databaseUrl, open }) => {
+    const api = await startTestApi({ databaseUrl, env: FRESH_FOR_A_DAY });
+    const allowed = /ERR_(INTERNET_DISCONNECTED|CONNECTION)/;
+    const page = await open(walletPath(VAULT, "out"), { url: api.url, allowed });
     await readRows(page);
     await page.context().setOffline(true);
     await page.getByRole("link", { name: "History" }).click();
@@ -339,34 +344,29 @@ const answerNewest = (answer: (route: Route) => Promise<void>) => async (page: P
   await page.route("**/insights/newest", answer);
 };
 
-describeInBrowser("the start page", (open, site) => {
+describeWithPrograms(["chromium"], "the start page", () => {
   test.for([
-    ["light", DESKTOP],
-    ["light", PHONE],
-    ["dark", DESKTOP],
-    ["dark", PHONE],
-  ] as const)(
-    "shows the newest changes without moving anything, accessible, %s, %o",
-    async ([colorScheme, viewport]) => {
-      let finishLoading = () => {};
-      const loaded = new Promise<void>((resolve) => {
-        finishLoading = resolve;
-      });
-      const prepare = answerNewest((route) => loaded.then(() => route.continue()));
-      const page = await open("/", { colorScheme, viewport, prepare });
-      const list = page.locator(".newest ol");
-      await list.waitFor();
-      const before = await list.boundingBox();
-      await expectAccessible(page);
-      finishLoading();
-      await page.locator(".newest a").first().waitFor();
-      await page.locator(".networks li").first().waitFor();
-      expect(await list.boundingBox()).toEqual(before);
-      await expectAccessible(page);
-    },
-  );
+    [LIGHT_DESKTOP, DARK_DESKTOP],
+    [LIGHT_PHONE, DARK_PHONE],
+  ] as const)("shows the newest changes without moving anything, accessible, %o", async (screens, { open }) => {
+    let release = () => {};
+    const released = new Promise<void>((resolve) => {
+      release = resolve;
+    });
+    const prepare = answerNewest((route) => released.then(() => route.continue()));
+    const page = await open("/", { ...screens[0], prepare });
+    const list = page.locator(".newest ol");
+    await list.waitFor();
+    const before = await list.boundingBox();
+    await expectAccessibleOn(page, screens);
+    release();
+    await page.locator(".newest a").first().waitFor();
+    await page.locator(".networks li").first().waitFor();
+    expect(await list.boundingBox()).toEqual(before);
+    await expectAccessibleOn(page, screens);
+  });
 
-  test("leads to a change's wallet by keyboard", async () => {
+  test("leads to a change's wallet by keyboard", async ({ site, open }) => {
     const page = await open("/");
     const href = await page.locator(".newest a").first().getAttribute("href");
     await page.getByRole("button", { name: "Look up" }).focus();
@@ -377,7 +377,7 @@ describeInBrowser("the start page", (open, site) => {
     expect(page.url()).toBe(`${site.url}${href}`);
   });
 
-  test("says that there are no changes yet, or why they cannot be shown", async () => {
+  test("says that there are no changes yet, or why they cannot be shown", async ({ open }) => {
     const prepare = answerNewest((route) => route.fulfill({ json: { newest: [] } }));
     const page = await open("/", { allowed: /503/, prepare });
     await page.getByText("There are no changes to show yet.").waitFor();
@@ -393,15 +393,19 @@ describeInBrowser("the start page", (open, site) => {
     await readRows(page, ".newest a");
   });
 
-  test("is painted within a second", async () => {
-    const page = await open("/");
-    const times: number[] = [];
-    for (let round = 0; round < 3; round++) {
-      await page.reload();
-      await page.locator(".networks li").first().waitFor();
-      times.push(Number(await page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime")));
-    }
-    // The best of three, because the machine may be busy.
-    expect(Math.min(...times)).toBeLessThan(1000);
+  test("is painted within a second, or ten times as long as a page of text on a busy machine", async ({ open }) => {
+    const page = await open("/", { allowed: /favicon/ });
+    const readPaintTime = async (path: string) => {
+      const times: number[] = [];
+      for (let round = 0; round < 3; round++) {
+        await page.goto(path);
+        const entries = "performance.getEntriesByName('first-contentful-paint')";
+        await waitUntil("it is painted", () => page.evaluate(`${entries}.length`));
+        times.push(Number(await page.evaluate(`${entries}[0].startTime`)));
+      }
+      return Math.min(...times);
+    };
+    const plain = await readPaintTime("/health");
+    expect(await readPaintTime("/")).toBeLessThan(Math.max(1000, 10 * plain));
   });
 });

@@ -1,32 +1,13 @@
 import type { Page } from "playwright-core";
-import { expect, test } from "vitest";
-import {
-  DESKTOP,
-  describeInBrowser,
-  expectAccessible,
-  expectSampleInsights,
-  findHeading,
-  PHONE,
-  readDrawnSeries,
-} from "../../support/browser.ts";
+import { expect } from "vitest";
+import { expectAccessible, findHeading, readDrawnSeries, test } from "../../support/browser.ts";
+import { describeWithPrograms } from "../../support/programs.ts";
 
-/** Answers the page's requests in place of the service, from now on. null: aborts them. */
-const mockResponse = async (
+/** Answers the page's requests for figures in place of the service, from now on. null: aborts them. */
+const mockFigures = (
   page: Page,
-  path: string,
-  response: { status?: number; body?: object; headers?: object } | null,
-) => {
-  await page.route(`**${path}`, (route) =>
-    response === null
-      ? route.abort()
-      : route.fulfill({
-          status: response.status ?? 200,
-          contentType: response.status ? "application/problem+json" : "application/json",
-          headers: { ...response.headers },
-          body: JSON.stringify(response.body ?? {}),
-        }),
-  );
-};
+  response: { status?: number; json: object; headers?: Record<string, string> } | null,
+) => page.route("**/insights/data", (route) => (response === null ? route.abort() : route.fulfill(response)));
 
 /** Figures of an empty index. */
 const emptyInsights = (ageSeconds: number) => ({
@@ -38,16 +19,8 @@ const emptyInsights = (ageSeconds: number) => ({
   contracts: [],
 });
 
-describeInBrowser("the insights page", (open) => {
-  test.for([
-    ["light", PHONE],
-    ["light", DESKTOP],
-    ["dark", PHONE],
-  ] as const)("draws the activity, with the numbers in tables, %s, %o", async ([colorScheme, viewport]) => {
-    await expectSampleInsights(await open("/insights", { colorScheme, viewport }));
-  });
-
-  test("shows other times and groupings, by keyboard alone", async () => {
+describeWithPrograms(["chromium"], "the insights page", () => {
+  test("shows other times and groupings, by keyboard alone", async ({ open }) => {
     const page = await open("/insights");
     await findHeading(page, "Activity").waitFor();
     for (const name of ["All time", "By type"]) {
@@ -73,7 +46,7 @@ describeInBrowser("the insights page", (open) => {
     );
   });
 
-  test("redraws the charts when the theme changes", async () => {
+  test("redraws the charts when the theme changes", async ({ open }) => {
     const page = await open("/insights", { colorScheme: "light" });
     await findHeading(page, "Activity").waitFor();
     const picture = () =>
@@ -86,33 +59,29 @@ describeInBrowser("the insights page", (open) => {
     await expect.poll(picture).not.toBe(light);
   });
 
-  test("says why there is nothing to draw: no delegations, old figures, still indexing, service unreachable", async () => {
+  test("says why there is nothing to draw: no delegations, old figures, still indexing, service unreachable", async ({
+    open,
+  }) => {
     const page = await open("/insights", { allowed: /Failed to load resource/ });
     await findHeading(page, "Activity").waitFor();
 
-    await mockResponse(page, "/insights/data", { body: emptyInsights(5) });
+    await mockFigures(page, { json: emptyInsights(5) });
     await page.reload();
     await findHeading(page, "Nothing has been delegated yet").waitFor();
     await expectAccessible(page);
 
-    await mockResponse(page, "/insights/data", {
-      body: emptyInsights(400),
-      headers: { Age: "400" },
-    });
+    await mockFigures(page, { json: emptyInsights(400), headers: { Age: "400" } });
     await page.reload();
     await findHeading(page, "These figures are old").waitFor();
     expect(await page.locator("main").textContent()).toContain("6 minutes ago");
 
-    await mockResponse(page, "/insights/data", {
-      status: 503,
-      headers: { "Retry-After": "1" },
-      body: { type: "/docs#problem-not-indexed", title: "Not indexed yet", status: 503, detail: "Not yet." },
-    });
+    const problem = { type: "/docs#problem-not-indexed", title: "Not indexed yet", status: 503, detail: "Not yet." };
+    await mockFigures(page, { status: 503, headers: { "Retry-After": "1" }, json: problem });
     await page.reload();
     await findHeading(page, "Still indexing").waitFor();
     await expectAccessible(page);
 
-    await mockResponse(page, "/insights/data", null);
+    await mockFigures(page, null);
     await findHeading(page, "The service cannot be reached").waitFor();
     await page.unroute("**/insights/data");
     await page.getByRole("button", { name: "Try again" }).click();
