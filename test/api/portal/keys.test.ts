@@ -1,36 +1,27 @@
-import pg from "pg";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { describe, expect } from "vitest";
 import { prefixOf } from "../../../api/keys/api-key.ts";
-import { type Api, CHECK, createSampleDatabase, FRESH_FOR_A_DAY, launchApi, startTestApi } from "../../support/api.ts";
+import { type Api, CHECK, FRESH_FOR_A_DAY, startTestApi } from "../../support/api.ts";
+import { runKeys } from "../../support/commands.ts";
 import { addKey } from "../../support/keys.ts";
 import { createWallet, signInVisitor, Visitor } from "../../support/portal.ts";
-import { runKeys } from "../../support/run.ts";
 import { waitUntil } from "../../support/setup.ts";
 import { createDatabaseRelay } from "../../support/tcp-relay.ts";
+import { test as base } from "../../support/test.ts";
 
-let databaseUrl: string;
-let database: pg.Client;
-let api: Api;
-beforeAll(async () => {
-  databaseUrl = await createSampleDatabase();
-  database = new pg.Client(databaseUrl);
-  await database.connect();
-  api = await launchApi({ databaseUrl, env: FRESH_FOR_A_DAY });
-});
-afterAll(async () => {
-  await api?.stop();
-  await database?.end();
-});
+const test = base
+  /** Another process of the same service, which has no key cached. */
+  .extend("other", async ({ api, databaseUrl }) =>
+    startTestApi({ databaseUrl, env: { ...FRESH_FOR_A_DAY, PUBLIC_URL: api.url } }),
+  );
 
-const ask = async (key: string, at = api) => {
-  const response = await at.get(CHECK, { headers: { "X-API-KEY": key } });
+const ask = async (api: Api, key: string) => {
+  const response = await api.get(CHECK, { headers: { "X-API-KEY": key } });
   return { status: response.status, limit: response.headers.get("RateLimit"), body: await response.text() };
 };
 
 const ANSWERED = { status: 200, limit: null, body: "true" };
 
-test("a key is created, used, listed with its usage, revoked, and refused at once", async () => {
-  const visitor = await signInVisitor(api);
+test("a key is created, used, listed with its usage, revoked, and refused at once", async ({ api, owner: visitor }) => {
   const { status, json } = await visitor.makeKey("  Example app ");
   expect(status).toBe(201);
   const { key, ...made } = json;
@@ -45,8 +36,8 @@ test("a key is created, used, listed with its usage, revoked, and refused at onc
   });
   expect(await visitor.keys()).toEqual([made]);
 
-  expect(await ask(key)).toEqual(ANSWERED);
-  expect(await ask(key)).toEqual(ANSWERED);
+  expect(await ask(api, key)).toEqual(ANSWERED);
+  expect(await ask(api, key)).toEqual(ANSWERED);
   const used = await waitUntil(
     "its usage is stored",
     async () => (await visitor.keys())[0],
@@ -57,7 +48,7 @@ test("a key is created, used, listed with its usage, revoked, and refused at onc
   expect(used).toMatchObject({ lastUsedAt: expect.any(String), days: [{ day: today, requests: 2 }] });
 
   expect((await visitor.send(`keys/${made.prefix}`, { method: "DELETE" })).status).toBe(204);
-  const refused = await ask(key);
+  const refused = await ask(api, key);
   expect(refused.status).toBe(401);
   expect(refused.body).toContain("has been revoked");
   expect((await visitor.keys())[0]).toMatchObject({ prefix: made.prefix, revokedAt: expect.any(String) });
@@ -67,24 +58,18 @@ test("a key is created, used, listed with its usage, revoked, and refused at onc
   expect(await visitor.keys()).toEqual([before]);
 });
 
-test("a key is shown once and not stored", async () => {
-  const visitor = await signInVisitor(api);
-  const { key } = (await visitor.makeKey("once")).json;
-  expect((await visitor.send("keys")).body).not.toContain(key);
+test("a key is shown once, not stored, and works in every process", async ({ owner, database, other }) => {
+  const { key } = (await owner.makeKey("once")).json;
+  expect((await owner.send("keys")).body).not.toContain(key);
   const { rows } = await database.query("select * from service.api_key where prefix = $1", [prefixOf(key)]);
   expect(JSON.stringify(rows)).not.toContain(key);
-});
-
-test("a key works in every process", async () => {
-  const { key } = (await (await signInVisitor(api)).makeKey("everywhere")).json;
-  expect(await ask(key, await startTestApi({ databaseUrl, env: FRESH_FOR_A_DAY }))).toEqual(ANSWERED);
+  expect(await ask(other, key)).toEqual(ANSWERED);
 });
 
 describe("a wallet may have five keys:", () => {
   const limitOf = (answers: readonly { status: number }[]) => answers.map(({ status }) => status).sort();
 
-  test("a sixth is refused until one is revoked", async () => {
-    const visitor = await signInVisitor(api);
+  test("a sixth is refused until one is revoked", async ({ owner: visitor }) => {
     const answers = [];
     for (let number = 0; number < 6; number++) answers.push(await visitor.makeKey(`key ${number}`));
     expect(limitOf(answers)).toEqual([201, 201, 201, 201, 201, 409]);
@@ -104,14 +89,11 @@ describe("a wallet may have five keys:", () => {
     ]);
   });
 
-  test("thirty concurrent requests from two browsers to two processes create five", async () => {
-    const other = await startTestApi({ databaseUrl, env: { ...FRESH_FOR_A_DAY, PUBLIC_URL: api.url } });
-    const wallet = createWallet();
-    const here = await signInVisitor(api, wallet);
-    const there = here.at(other);
+  test("thirty concurrent requests from two browsers to two processes create five", async ({ api, owner, other }) => {
+    const there = owner.at(other);
     const answers = await Promise.all(
       Array.from({ length: 30 }, (_, number) =>
-        (number % 2 ? here : there).send("keys", {
+        (number % 2 ? owner : there).send("keys", {
           method: "POST",
           body: { name: `key ${number}` },
           headers: { Origin: api.url },
@@ -119,10 +101,10 @@ describe("a wallet may have five keys:", () => {
       ),
     );
     expect(limitOf(answers)).toEqual([...Array(5).fill(201), ...Array(25).fill(409)]);
-    expect(await here.keys()).toHaveLength(5);
+    expect(await owner.keys()).toHaveLength(5);
   });
 
-  test("a sixth is refused while another process creates the fifth", async () => {
+  test("a sixth is refused while another process creates the fifth", async ({ api, database }) => {
     const wallet = createWallet();
     const visitor = await signInVisitor(api, wallet);
     for (let number = 0; number < 4; number++) await visitor.makeKey(`key ${number}`);
@@ -141,19 +123,24 @@ describe("a wallet may have five keys:", () => {
     expect(await visitor.keys()).toHaveLength(5);
   });
 
-  test("DEVELOPER_KEYS_PER_WALLET changes the limit, and a wallet above it keeps its keys", async () => {
-    const wallet = createWallet();
-    const visitor = await signInVisitor(api, wallet);
-    for (let number = 0; number < 3; number++) await visitor.makeKey(`key ${number}`);
+  test("DEVELOPER_KEYS_PER_WALLET changes the limit, and a wallet above it keeps its keys", async ({
+    api,
+    owner,
+    databaseUrl,
+  }) => {
+    for (let number = 0; number < 3; number++) await owner.makeKey(`key ${number}`);
     const strict = await startTestApi({ databaseUrl, env: { DEVELOPER_KEYS_PER_WALLET: "2", PUBLIC_URL: api.url } });
-    const there = visitor.at(strict);
+    const there = owner.at(strict);
     const answer = await there.send("keys", { method: "POST", body: { name: "x" }, headers: { Origin: api.url } });
     expect(answer).toMatchObject({ status: 409, json: { detail: expect.stringContaining("2 keys") } });
     expect(await there.keys()).toHaveLength(3);
   });
 });
 
-test("a wallet may make twenty keys a day, revoked or not, and learns when it may make another", async () => {
+test("a wallet may make twenty keys a day, revoked or not, and learns when it may make another", async ({
+  api,
+  database,
+}) => {
   const wallet = createWallet();
   const visitor = await signInVisitor(api, wallet);
   const makeAndRevoke = async () => {
@@ -179,19 +166,21 @@ test("a wallet may make twenty keys a day, revoked or not, and learns when it ma
   expect((await (await signInVisitor(api)).makeKey("first")).status).toBe(201);
 });
 
-test("a blocked account's keys are refused, it cannot create others, and it learns why; its keys return with it", async () => {
+test("a blocked account's keys are refused, it cannot create others, and it learns why; its keys return with it", async ({
+  api,
+  databaseUrl,
+  other,
+}) => {
   const wallet = createWallet();
   const visitor = await signInVisitor(api, wallet);
   const { key } = (await visitor.makeKey("abused")).json;
   const bystander = (await (await signInVisitor(api)).makeKey("innocent")).json.key;
   await runKeys(["block", wallet.address], databaseUrl);
 
-  // Another process has not cached the key.
-  const other = await startTestApi({ databaseUrl, env: FRESH_FOR_A_DAY });
-  const refused = await ask(key, other);
+  const refused = await ask(other, key);
   expect(refused.status).toBe(401);
   expect(refused.body).toContain("has blocked the owner of this API key");
-  expect(await ask(bystander, other)).toEqual(ANSWERED);
+  expect(await ask(other, bystander)).toEqual(ANSWERED);
   expect(await visitor.makeKey("another")).toMatchObject({
     status: 403,
     json: { type: "/docs#problem-account-blocked", detail: expect.stringContaining("blocked this account") },
@@ -199,13 +188,12 @@ test("a blocked account's keys are refused, it cannot create others, and it lear
   expect((await visitor.send("keys")).json).toMatchObject({ isBlocked: true, keys: [{ name: "abused" }] });
 
   await runKeys(["unblock", wallet.address], databaseUrl);
-  expect(await ask(key, await startTestApi({ databaseUrl, env: FRESH_FOR_A_DAY }))).toEqual(ANSWERED);
+  expect(await ask(await startTestApi({ databaseUrl, env: FRESH_FOR_A_DAY }), key)).toEqual(ANSWERED);
   expect((await visitor.makeKey("another")).status).toBe(201);
   expect((await visitor.send("keys")).json).toMatchObject({ isBlocked: false });
 });
 
-test("creating a key ends with a 503 if no prefix is free", async () => {
-  const visitor = await signInVisitor(api);
+test("creating a key ends with a 503 if no prefix is free", async ({ owner: visitor, database }) => {
   await database.query(`
     create function service.refuse() returns trigger language plpgsql as 'begin return null; end';
     create trigger refuse before insert on service.api_key for each row execute function service.refuse()`);
@@ -221,9 +209,14 @@ test("creating a key ends with a 503 if no prefix is free", async () => {
   expect((await visitor.makeKey("one")).status).toBe(201);
 });
 
-test("a name is plain printable text, and none can pass for a key", async () => {
-  const visitor = await signInVisitor(api);
+test("a name is plain printable text, and none can pass for a key", async ({ owner: visitor }) => {
   const bad = {
+    "no text": "",
+    "only blanks": "  ",
+    "65 letters": "x".repeat(65),
+    "a null byte": "\u0000",
+    "a number": 5,
+    null: null,
     "an escape sequence": "\u001b[31mred",
     "a line break": "a\nb",
     "a line separator": "a\u2028b",
@@ -237,7 +230,7 @@ test("a name is plain printable text, and none can pass for a key", async () => 
     "a prefix after a space": "  delreg_a1B2",
   };
   for (const [what, name] of Object.entries(bad)) {
-    const answer = await visitor.makeKey(name);
+    const answer = await visitor.send("keys", { method: "POST", body: { name } });
     expect(answer, what).toMatchObject({ status: 400, json: { detail: expect.stringMatching(/^name must/) } });
   }
   for (const name of ["Example app (2)", "Größe & Söhne", "東京", "साइट", "a_b", "🚀"]) {
@@ -247,7 +240,10 @@ test("a name is plain printable text, and none can pass for a key", async () => 
   }
 });
 
-test("a revoked key is refused as revoked for 30 days, then deleted with its usage", async () => {
+test("a revoked key is refused as revoked for 30 days, then deleted with its usage", async ({
+  database,
+  databaseUrl,
+}) => {
   const [older, old] = [await addKey(database, "older"), await addKey(database, "old")];
   await database.query(
     `update service.api_key set revoked_at = now() - make_interval(days => case id when $1 then 30 else 29 end)
@@ -266,12 +262,16 @@ test("a revoked key is refused as revoked for 30 days, then deleted with its usa
     ({ rows }) => rows.length < 2,
   );
   expect(rows).toEqual([{ api_key_id: old.id }]);
-  expect(await ask(older.key, started)).toMatchObject({ status: 401, body: expect.stringContaining("is unknown") });
-  expect(await ask(old.key, started)).toMatchObject({ status: 401, body: expect.stringContaining("been revoked") });
+  expect(await ask(started, older.key)).toMatchObject({ status: 401, body: expect.stringContaining("is unknown") });
+  expect(await ask(started, old.key)).toMatchObject({ status: 401, body: expect.stringContaining("been revoked") });
 });
 
-test("a wallet cannot list or revoke keys of others, nor tell them from keys that do not exist", async () => {
-  const [owner, stranger] = [await signInVisitor(api), await signInVisitor(api)];
+test("a wallet cannot list or revoke keys of others, nor tell them from keys that do not exist", async ({
+  api,
+  owner,
+  database,
+}) => {
+  const stranger = await signInVisitor(api);
   const { key, prefix } = (await owner.makeKey("mine")).json;
   const operators = await addKey(database, "the operator's");
   expect(await stranger.keys()).toEqual([]);
@@ -283,46 +283,42 @@ test("a wallet cannot list or revoke keys of others, nor tell them from keys tha
   );
   for (const answer of answers) expect(answer).toEqual(answers[0]);
   expect(answers[0]?.status).toBe(404);
-  expect(await ask(key)).toEqual(ANSWERED);
-  expect(await ask(operators.key)).toEqual(ANSWERED);
+  expect(await ask(api, key)).toEqual(ANSWERED);
+  expect(await ask(api, operators.key)).toEqual(ANSWERED);
 });
 
-test("a wallet sees its keys in every browser", async () => {
+test("a wallet sees its keys in every browser, and nobody creates one without a session", async ({ api }) => {
   const wallet = createWallet();
   await (await signInVisitor(api, wallet)).makeKey("first");
   expect((await (await signInVisitor(api, wallet)).keys()).map(({ name }) => name)).toEqual(["first"]);
+  const refused = await new Visitor(api).makeKey("x");
+  expect(refused).toMatchObject({ status: 401, json: { type: "/docs#problem-not-signed-in" } });
 });
 
-test("creating a key returns 401 without a session", async () => {
-  expect(await new Visitor(api).makeKey("x")).toMatchObject({
-    status: 401,
-    json: { type: "/docs#problem-not-signed-in" },
-  });
-});
-
-test("every request returns 503 while Postgres is unreachable", async () => {
+test("every request returns 503 while Postgres is unreachable", async ({ databaseUrl }) => {
   const relay = await createDatabaseRelay(databaseUrl);
   await relay.open();
   const visitor = await signInVisitor(await startTestApi({ databaseUrl: relay.url }));
   relay.close();
-  const expectUnavailable = async (path: string, method: string, body?: unknown) =>
+  for (const [path, method, body] of [
+    ["keys", "GET"],
+    ["session", "GET"],
+    ["challenge", "POST", { address: createWallet().address, chainId: 1 }],
+    ["keys", "POST", { name: "x" }],
+    ["session", "DELETE"],
+  ] as const) {
     expect(await visitor.send(path, { method, body })).toMatchObject({
       status: 503,
       headers: { "retry-after": expect.any(String) },
       json: { type: "/docs#problem-database-unavailable" },
     });
-  await expectUnavailable("keys", "GET");
-  await expectUnavailable("session", "GET");
-  await expectUnavailable("challenge", "POST", { address: createWallet().address, chainId: 1 });
-  await expectUnavailable("keys", "POST", { name: "x" });
-  await expectUnavailable("session", "DELETE");
+  }
 });
 
-test("a request returns 503 while the tables are missing", async () => {
-  const visitor = await signInVisitor(api);
+test("a request returns 503 while the tables are missing", async ({ owner, database }) => {
   await database.query("alter table service.session rename to session_");
   try {
-    expect(await visitor.send("keys")).toMatchObject({
+    expect(await owner.send("keys")).toMatchObject({
       status: 503,
       json: { type: "/docs#problem-database-unavailable", detail: expect.stringContaining("do not exist yet") },
     });

@@ -1,27 +1,24 @@
 import type { OutgoingHttpHeaders } from "node:http";
 import { connect } from "node:net";
 import { networkInterfaces } from "node:os";
-import pg from "pg";
 import { createSiweMessage, parseSiweMessage, type SiweMessage } from "viem/siwe";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { type Api, launchApi, startTestApi } from "../../support/api.ts";
+import { describe, expect } from "vitest";
+import { startTestApi } from "../../support/api.ts";
 import { sendBytes, sendHttp } from "../../support/http.ts";
 import { createWallet, signInVisitor, Visitor } from "../../support/portal.ts";
-import { connectClient, createDatabase, waitUntil } from "../../support/setup.ts";
+import { createDatabase, waitUntil } from "../../support/setup.ts";
+import { test as base } from "../../support/test.ts";
 
-let databaseUrl: string;
-let database: pg.Client;
-let api: Api;
-beforeAll(async () => {
-  databaseUrl = await createDatabase();
-  database = new pg.Client(databaseUrl);
-  await database.connect();
-  api = await launchApi({ databaseUrl, env: { LOG_LEVEL: "trace" } });
-});
-afterAll(async () => {
-  await api?.stop();
-  await database?.end();
-});
+const test = base
+  .extend("databaseUrl", () => createDatabase())
+  .extend("env", { LOG_LEVEL: "trace" })
+  .extend("visitor", ({ api }) => new Visitor(api))
+  /** A sign-in of `visitor` that is signed, but not sent. */
+  .extend("signing", async ({ visitor }) => {
+    const wallet = createWallet();
+    const message = await visitor.begin(wallet.address);
+    return { wallet, message, signature: await wallet.signMessage({ message }) };
+  });
 
 type SessionAnswer = { origin: string | null; session: { address: string; expiresAt: string } | null };
 const readSession = async (visitor: Visitor) => (await visitor.send<SessionAnswer>("session")).json.session;
@@ -35,14 +32,8 @@ const expectProblem = (answer: Refusal, status: number, problem: string, detail:
 const expectRefused = (answer: Refusal, detail: string | RegExp = /./) =>
   expectProblem(answer, 403, "sign-in-refused", detail);
 
-/** Begins a sign-in, and signs the message. */
-const beginAndSign = async (visitor = new Visitor(api), wallet = createWallet()) => {
-  const message = await visitor.begin(wallet.address);
-  return { visitor, wallet, message, signature: await wallet.signMessage({ message }) };
-};
-
-test("a wallet signs in with one signature, and signs out", async () => {
-  const [visitor, wallet] = [new Visitor(api), createWallet()];
+test("a wallet signs in with one signature, and signs out", async ({ api, visitor }) => {
+  const wallet = createWallet();
   expect(await readSession(visitor)).toBeNull();
   const message = await visitor.begin(wallet.address, 137);
   expect(message).toContain(
@@ -97,8 +88,8 @@ describe("sign-in is refused", () => {
     ["another statement", () => ({ statement: "Give me a million." })],
     ["resources", () => ({ resources: ["https://evil.example/terms"] })],
     ["a request id", () => ({ requestId: "1" })],
-  ])("for a signed message with %s, and the right one is still accepted", async ([, change]) => {
-    const { visitor, wallet, message, signature } = await beginAndSign();
+  ])("for a signed message with %s, and the right one is still accepted", async ([, change], { visitor, signing }) => {
+    const { wallet, message, signature } = signing;
     const asked = parseSiweMessage(message) as SiweMessage;
     const changed = createSiweMessage({ ...asked, ...change(asked) });
     expect(changed).not.toBe(message);
@@ -119,14 +110,17 @@ describe("sign-in is refused", () => {
     ],
     ["no fields at all", () => "hello"],
     ["no text", () => ""],
-  ])("for a signed message with %s", async ([, change]) => {
-    const [visitor, wallet] = [new Visitor(api), createWallet()];
-    const message = change(await visitor.begin(wallet.address));
+  ])("for a signed message with %s", async ([, change], { visitor, signing: { wallet, ...begun } }) => {
+    const message = change(begun.message);
     expectRefused(await visitor.finish(message, await wallet.signMessage({ message })), "not the message");
   });
 
-  test("for a sign-in that an older version of the API began, without the hash of its message", async () => {
-    const { visitor, message, signature } = await beginAndSign();
+  test("for a sign-in that an older version of the API began, without the hash of its message", async ({
+    visitor,
+    signing,
+    database,
+  }) => {
+    const { message, signature } = signing;
     const { rows } = await database.query("delete from service.sign_in where nonce = $1 returning *", [
       parseSiweMessage(message).nonce,
     ]);
@@ -140,27 +134,31 @@ describe("sign-in is refused", () => {
     expect(await readSession(visitor)).toBeNull();
   });
 
-  test("for the signature of another key", async () => {
-    const { visitor, message } = await beginAndSign();
+  test("for the signature of another key", async ({ visitor, signing }) => {
+    const { message } = signing;
     const forged = await createWallet().signMessage({ message });
     expectRefused(await visitor.finish(message, forged), "not the signature of the wallet's own key");
     expect(await readSession(visitor)).toBeNull();
   });
 
-  test("for a message that was used before, in the same browser", async () => {
-    const { visitor, message, signature } = await beginAndSign();
+  test("for a message that was used before, in the same browser", async ({ visitor, signing }) => {
+    const { message, signature } = signing;
     expect(await visitor.finish(message, signature)).toMatchObject({ status: 200 });
     expectRefused(await visitor.finish(message, signature), "was used already");
   });
 
-  test("for a message that was sent with a wrong signature before", async () => {
-    const { visitor, message, signature } = await beginAndSign();
+  test("for a message that was sent with a wrong signature before", async ({ visitor, signing }) => {
+    const { message, signature } = signing;
     expectRefused(await visitor.finish(message, "0x00"));
     expectRefused(await visitor.finish(message, signature), "was used already");
   });
 
-  test("in another browser than the one that began it, which can still finish it", async () => {
-    const { visitor, wallet, message, signature } = await beginAndSign();
+  test("in another browser than the one that began it, which can still finish it", async ({
+    visitor,
+    signing,
+    api,
+  }) => {
+    const { wallet, message, signature } = signing;
     const other = new Visitor(api);
     expectRefused(await other.finish(message, signature), "not the message of this browser's sign-in");
     await other.begin(wallet.address);
@@ -168,39 +166,40 @@ describe("sign-in is refused", () => {
     expect(await visitor.finish(message, signature)).toMatchObject({ status: 200 });
   });
 
-  test("after its row has expired, even if the row still exists", async () => {
-    const { visitor, message, signature } = await beginAndSign();
+  test("after its row has expired, even if the row still exists", async ({ visitor, signing, database }) => {
+    const { message, signature } = signing;
     const { nonce } = parseSiweMessage(message);
     await database.query("update service.sign_in set expires_at = now() where nonce = $1", [nonce]);
     expectRefused(await visitor.finish(message, signature), "has expired");
   });
 
-  test("for 19 of 20 concurrent requests that finish it", async () => {
-    const { visitor, message, signature } = await beginAndSign();
+  test("for 19 of 20 concurrent requests that finish it", async ({ visitor, signing }) => {
+    const { message, signature } = signing;
     const answers = await Promise.all(Array.from({ length: 20 }, () => visitor.finish(message, signature)));
     expect(answers.map(({ status }) => status).sort()).toEqual([200, ...Array(19).fill(403)]);
   });
 });
 
-test("sign-in returns 503 until the column of a new version exists", async () => {
-  const url = await createDatabase();
-  const other = await startTestApi({ databaseUrl: url });
-  const visitor = new Visitor(other);
-  const message = await visitor.begin(createWallet().address);
-  await (await connectClient(url)).query("alter table service.sign_in drop column message");
-  expectProblem(await visitor.finish(message, "0x00"), 503, "database-unavailable", "do not exist yet");
+test("sign-in returns 503 until the column of a new version exists", async ({ visitor, signing, database }) => {
+  await database.query("alter table service.sign_in rename column message to message_");
+  try {
+    const answer = await visitor.finish(signing.message, signing.signature);
+    expectProblem(answer, 503, "database-unavailable", "do not exist yet");
+  } finally {
+    await database.query("alter table service.sign_in rename column message_ to message");
+  }
 });
 
 describe("a session", () => {
-  test("expires, and the next sign-in deletes expired sessions and sign-ins", async () => {
+  test("expires, and the next sign-in deletes expired sessions and sign-ins", async ({ api, database }) => {
     await database.query("delete from service.session; delete from service.sign_in");
-    const visitor = await signInVisitor(api);
+    const owner = await signInVisitor(api);
     await new Visitor(api).begin(createWallet().address);
     await database.query(
       "update service.session set expires_at = now(); update service.sign_in set expires_at = now()",
     );
-    expect(await readSession(visitor)).toBeNull();
-    expectProblem(await visitor.send("keys"), 401, "not-signed-in");
+    expect(await readSession(owner)).toBeNull();
+    expectProblem(await owner.send("keys"), 401, "not-signed-in");
     await signInVisitor(api);
     const { rows } = await database.query(
       "select (select count(*) from service.session) + (select count(*) from service.sign_in) as rows",
@@ -208,8 +207,7 @@ describe("a session", () => {
     expect(rows).toEqual([{ rows: "1" }]);
   });
 
-  test("ends with another sign-in in the same browser", async () => {
-    const visitor = await signInVisitor(api);
+  test("ends with another sign-in in the same browser", async ({ owner: visitor, api }) => {
     const old = visitor.at(api);
     const wallet = createWallet();
     await visitor.signIn(wallet);
@@ -217,15 +215,18 @@ describe("a session", () => {
     expect(await readSession(old)).toBeNull();
   });
 
-  test("cannot be guessed", async () => {
-    const visitor = new Visitor(api);
+  test("cannot be guessed", async ({ visitor }) => {
     for (const token of ["A".repeat(43), "", "' or true --", "../../x"]) {
       visitor.cookies.set("delegations-session", token);
       expect(await readSession(visitor)).toBeNull();
     }
   });
 
-  test("is valid in every process, and its stored token is not a valid cookie", async () => {
+  test("is valid in every process, and its stored token is not a valid cookie", async ({
+    api,
+    database,
+    databaseUrl,
+  }) => {
     const other = await startTestApi({ databaseUrl, env: { PUBLIC_URL: api.url } });
     const wallet = createWallet();
     const visitor = await signInVisitor(api, wallet);
@@ -259,27 +260,21 @@ describe("a request from another site, which carries the cookie,", () => {
   const CASES = Object.entries(CHANGES).flatMap(([change, body]) =>
     Object.entries(FOREIGN).map(([from, headers]) => ({ change, body, from, headers })),
   );
-  test.for(CASES)("cannot change anything: $change from $from", async ({ change, body, headers }) => {
+  test.for(CASES)("cannot change anything: $change from $from", async ({ change, body, headers }, { owner }) => {
     const [method = "", path = ""] = change.split(" ");
-    const visitor = await signInVisitor(api);
-    expectProblem(await visitor.send(path, { method, body, headers }), 403, "cross-site");
-    expect(await readSession(visitor)).not.toBeNull();
-    expect(await visitor.keys()).toEqual([]);
+    expectProblem(await owner.send(path, { method, body, headers }), 403, "cross-site");
+    expect(await readSession(owner)).not.toBeNull();
+    expect(await owner.keys()).toEqual([]);
   });
 
-  test.for(["session", "keys"])("cannot read anything: %s", async (path) => {
-    const visitor = await signInVisitor(api);
-    for (const headers of [
-      { Origin: "https://evil.example" },
-      { "Sec-Fetch-Site": "cross-site" },
-      { "Sec-Fetch-Site": "same-site" },
-    ]) {
-      expectProblem(await visitor.send(path, { headers }), 403, "cross-site");
+  test.for(["session", "keys"])("cannot read anything: %s", async (path, { owner }) => {
+    const sites = [{ "Sec-Fetch-Site": "cross-site" }, { "Sec-Fetch-Site": "same-site" }];
+    for (const headers of [{ Origin: "https://evil.example" }, ...sites]) {
+      expectProblem(await owner.send(path, { headers }), 403, "cross-site");
     }
   });
 
-  test("gets no CORS headers, and no preflight", async () => {
-    const visitor = await signInVisitor(api);
+  test("gets no CORS headers, and no preflight", async ({ owner: visitor }) => {
     const headers = { Origin: "https://evil.example", "Access-Control-Request-Method": "DELETE" };
     const answers = [
       await visitor.send("session"),
@@ -295,42 +290,28 @@ describe("a request from another site, which carries the cookie,", () => {
     }
   });
 
-  test("cannot send a form as JSON with any content type", async () => {
-    const visitor = await signInVisitor(api);
-    for (const type of [
-      "application/x-www-form-urlencoded",
-      "text/plain",
-      "multipart/form-data; boundary=x",
-      "text/json",
-      undefined,
-    ]) {
-      const answer = await visitor.send("keys", {
-        method: "POST",
-        body: '{"name":"theirs"}',
-        headers: { "Content-Type": type },
-      });
-      expectProblem(answer, 415, "unsupported-body");
-    }
-    expect(await visitor.keys()).toEqual([]);
+  test.for([
+    "application/x-www-form-urlencoded",
+    "text/plain",
+    "multipart/form-data; boundary=x",
+    "text/json",
+    undefined,
+  ])("cannot send a form as JSON: %s", async (type, { owner }) => {
+    const form = { method: "POST", body: '{"name":"theirs"}', headers: { "Content-Type": type } };
+    expectProblem(await owner.send("keys", form), 415, "unsupported-body");
+    expect(await owner.keys()).toEqual([]);
   });
 });
 
 describe("the site of a sign-in", () => {
-  test("does not come from the Host header, which a proxy with another name could set", async () => {
-    const answer = await new Visitor(api).send("challenge", {
-      method: "POST",
-      body: { address: createWallet().address, chainId: 1 },
-      headers: { Host: "evil.example", Origin: "http://evil.example" },
-    });
-    expectRefused(answer, "PUBLIC_URL");
-    for (const host of [
-      "evil.example",
-      "localhost.evil.example",
-      "127.0.0.1.evil.example",
-      "127.999.0.1",
-      "[::1]:8080",
-    ]) {
-      const { json } = await new Visitor(api).send<SessionAnswer>("session", { headers: { Host: host } });
+  const begin = (visitor: Visitor, headers: OutgoingHttpHeaders) =>
+    visitor.send("challenge", { method: "POST", body: { address: createWallet().address, chainId: 1 }, headers });
+
+  test("does not come from the Host header, which a proxy with another name could set", async ({ visitor }) => {
+    expectRefused(await begin(visitor, { Host: "evil.example", Origin: "http://evil.example" }), "PUBLIC_URL");
+    const loopback = ["localhost.evil.example", "127.0.0.1.evil.example", "127.999.0.1", "[::1]:8080"];
+    for (const host of ["evil.example", ...loopback]) {
+      const { json } = await visitor.send<SessionAnswer>("session", { headers: { Host: host } });
       expect(json).toEqual({ origin: null, session: null });
     }
   });
@@ -344,18 +325,13 @@ describe("the site of a sign-in", () => {
     ["X-Real-IP", { "X-Real-IP": "127.0.0.1" }],
     ["True-Client-IP", { "True-Client-IP": "127.0.0.1" }],
     ["CF-Connecting-IP", { "CF-Connecting-IP": "127.0.0.1" }],
-  ])("is no loopback host through a proxy that sends %s", async ([, headers]) => {
-    const { json } = await new Visitor(api).send<SessionAnswer>("session", { headers });
+  ])("is no loopback host through a proxy that sends %s", async ([, headers], { visitor }) => {
+    const { json } = await visitor.send<SessionAnswer>("session", { headers });
     expect(json).toEqual({ origin: null, session: null });
-    const answer = await new Visitor(api).send("challenge", {
-      method: "POST",
-      body: { address: createWallet().address, chainId: 1 },
-      headers,
-    });
-    expectRefused(answer, "not through a proxy");
+    expectRefused(await begin(visitor, headers), "not through a proxy");
   });
 
-  test("is no loopback host through a trusted proxy, nor over HTTP/1.0", async () => {
+  test("is no loopback host through a trusted proxy, nor over HTTP/1.0", async ({ api, databaseUrl }) => {
     const proxied = await startTestApi({ databaseUrl, env: { TRUST_PROXY: "127.0.0.1" } });
     expect((await new Visitor(proxied).send<SessionAnswer>("session")).json.origin).toBeNull();
     const other = await startTestApi({ databaseUrl, env: { TRUST_PROXY: "10.0.0.0/8" } });
@@ -367,7 +343,7 @@ describe("the site of a sign-in", () => {
   const outside = Object.values(networkInterfaces())
     .flatMap((addresses) => addresses ?? [])
     .find(({ family, internal }) => family === "IPv4" && !internal)?.address;
-  test.skipIf(!outside)("is no loopback host for a client with another address", async () => {
+  test.skipIf(!outside)("is no loopback host for a client with another address", async ({ api }) => {
     for (const host of ["localhost", "127.0.0.1"]) {
       const headers = { Host: `${host}:${api.port}`, Origin: `http://${host}:${api.port}` };
       const path = "/developers/api/session";
@@ -376,7 +352,7 @@ describe("the site of a sign-in", () => {
     }
   });
 
-  test("is PUBLIC_URL, and over https the cookie is bound to its host", async () => {
+  test("is PUBLIC_URL, and over https the cookie is bound to its host", async ({ databaseUrl }) => {
     const secure = await startTestApi({ databaseUrl, env: { PUBLIC_URL: "https://api.example" } });
     const [visitor, wallet] = [new Visitor(secure), createWallet()];
     const headers = { Origin: "https://api.example", Host: "10.0.0.7:8080" };
@@ -394,8 +370,7 @@ describe("the site of a sign-in", () => {
 });
 
 describe("a body", () => {
-  test("with bad fields returns 400 with each of them", async () => {
-    const visitor = await signInVisitor(api);
+  test("with bad fields returns 400 with each of them", async ({ owner: visitor }) => {
     const parameters = async (path: string, body: unknown) => {
       const answer = visitor.send<{ errors: { parameter: string }[] }>(path, { method: "POST", body });
       const { status, json } = await answer;
@@ -408,21 +383,18 @@ describe("a body", () => {
     const tooLong = { message: "x".repeat(2_001), signature: "0x" };
     expect(await parameters("session", tooLong)).toEqual(["message"]);
     expect(await parameters("session", { message: "", signature: `0x${"0".repeat(30_001)}` })).toEqual(["signature"]);
-    for (const name of ["", "  ", "x".repeat(65), "two\nlines", "\u0000", 5, null])
-      expect(await parameters("keys", { name })).toEqual(["name"]);
     for (const body of ["", "{", "null", "[]", '"name"', "\u0000"])
       expect(await parameters("keys", body)).toEqual(["body"]);
   });
 
-  test("of more than 32 KB returns 413", async () => {
-    const visitor = await signInVisitor(api);
+  test("of more than 32 KB returns 413", async ({ owner: visitor }) => {
     const body = { name: "x".repeat(40_000) };
     expectProblem(await visitor.send("keys", { method: "POST", body }), 413, "body-too-large");
     const chunked = await visitor.send("keys", { method: "POST", body, headers: { "Transfer-Encoding": "chunked" } });
     expectProblem(chunked, 413, "body-too-large");
   });
 
-  test("that is cut off is logged as 400, not as an unexpected error", async () => {
+  test("that is cut off is logged as 400, not as an unexpected error", async ({ api }) => {
     const countLogged = () => api.output().split('"route":"/developers/api/challenge","status":400').length;
     const before = countLogged();
     const socket = connect(api.port, "127.0.0.1");
@@ -440,19 +412,16 @@ describe("a body", () => {
   });
 });
 
-test("the developer API returns 405 with Allow for another method", async () => {
-  for (const [path, allow] of [
-    ["challenge", "POST"],
-    ["session", "GET, POST, DELETE"],
-    ["keys", "GET, POST"],
-    ["keys/delreg_0000", "DELETE"],
-  ] as const) {
-    const answer = await new Visitor(api).send(path, { method: "PUT" });
-    expect(answer).toMatchObject({ status: 405, headers: { allow } });
-  }
+test.for([
+  ["challenge", "POST"],
+  ["session", "GET, POST, DELETE"],
+  ["keys", "GET, POST"],
+  ["keys/delreg_0000", "DELETE"],
+] as const)("/developers/api/%s allows %s, and returns 405 for another method", async ([path, allow], { visitor }) => {
+  expect(await visitor.send(path, { method: "PUT" })).toMatchObject({ status: 405, headers: { allow } });
 });
 
-test("sign-in has its own rate limit per address, apart from /registry", async () => {
+test("sign-in has its own rate limit per address, apart from /registry", async ({ databaseUrl }) => {
   const limited = await startTestApi({
     databaseUrl,
     env: {
@@ -478,7 +447,7 @@ test("sign-in has its own rate limit per address, apart from /registry", async (
   expect([question.status, question.headers.get("RateLimit")]).toEqual([400, expect.stringContaining("r=2;")]);
 });
 
-test("DEVELOPER_PORTAL=off removes the page, its API and its documentation", async () => {
+test("DEVELOPER_PORTAL=off removes the page, its API and its documentation", async ({ databaseUrl }) => {
   const without = await startTestApi({ databaseUrl, env: { DEVELOPER_PORTAL: "off" } });
   for (const path of ["/developers", "/developers/api/session", "/developers/api/keys"]) {
     expect((await without.get(path)).status).toBe(404);
@@ -487,8 +456,12 @@ test("DEVELOPER_PORTAL=off removes the page, its API and its documentation", asy
   expect(await (await without.get("/openapi.json")).text()).not.toContain("/developers");
 });
 
-test("the log contains no cookie, address, signature, nonce, key or name of a key", async () => {
-  const { visitor, wallet, message, signature } = await beginAndSign();
+test("the log contains no cookie, address, signature, nonce, key or name of a key", async ({
+  visitor,
+  signing,
+  api,
+}) => {
+  const { wallet, message, signature } = signing;
   await visitor.finish(message, signature);
   const { json } = await visitor.makeKey("secret project");
   await visitor.finish(message, signature);
