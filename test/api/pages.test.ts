@@ -7,22 +7,25 @@ import { test as base } from "../support/test.ts";
 
 const pages = PAGES.map(({ path }) => path);
 
-/** Paths of all assets. */
-const test = base.extend("assets", async ({ samples }) => {
-  const texts = await Promise.all(pages.map(async (path) => (await samples.get(path)).text()));
-  return [...new Set(texts.flatMap((text) => text.match(/\/assets\/[\w.-]+/g) ?? []))];
-});
+const test = base
+  // One request in ten seconds: requests for pages must not count.
+  .extend("env", { RATE_LIMIT_REQUESTS: "1" })
+  /** Paths of all assets. */
+  .extend("assets", async ({ api }) => {
+    const texts = await Promise.all(pages.map(async (path) => (await api.get(path)).text()));
+    return [...new Set(texts.flatMap((text) => text.match(/\/assets\/[\w.-]+/g) ?? []))];
+  });
 
 const get = (api: Api, path: string, headers: Record<string, string> = {}, method = "GET") =>
   api.get(path, { headers, method });
 
 test("pages and assets forbid other origins and frames, and do not count against the rate limit", async ({
-  samples,
+  api,
   assets,
 }) => {
   expect(assets.length).toBeGreaterThan(pages.length);
   for (const path of [...pages, ...assets]) {
-    const { status, headers } = await get(samples, path);
+    const { status, headers } = await get(api, path);
     expect(status, path).toBe(200);
     expect(headers.get("Content-Security-Policy")).toBe(
       "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
@@ -33,33 +36,33 @@ test("pages and assets forbid other origins and frames, and do not count against
   }
 });
 
-test("pages have no inline script, style or handler", async ({ samples }) => {
+test("pages have no inline script, style or handler", async ({ api }) => {
   for (const path of pages) {
-    expect(await (await get(samples, path)).text()).not.toMatch(
+    expect(await (await get(api, path)).text()).not.toMatch(
       /<style|<script(?! type="module" src=| src=)| style="| on\w+="/,
     );
   }
 });
 
 test("assets are cached for a year under hashed names, and pages are revalidated each time", async ({
-  samples,
+  api,
   assets,
 }) => {
   for (const path of assets) {
     expect(path).toMatch(/-[A-Z\d]{8}\.(js|css|svg)$/);
-    expect((await get(samples, path)).headers.get("Cache-Control")).toBe("public, max-age=31536000, immutable");
+    expect((await get(api, path)).headers.get("Cache-Control")).toBe("public, max-age=31536000, immutable");
   }
-  for (const path of pages) expect((await get(samples, path)).headers.get("Cache-Control")).toBe("no-cache");
+  for (const path of pages) expect((await get(api, path)).headers.get("Cache-Control")).toBe("no-cache");
 });
 
 test.for([
   ["js", "text/javascript; charset=utf-8"],
   ["css", "text/css; charset=utf-8"],
   ["svg", "image/svg+xml"],
-] as const)("a .%s is served as %s", async ([extension, type], { samples, assets }) => {
+] as const)("a .%s is served as %s", async ([extension, type], { api, assets }) => {
   const named = assets.filter((path) => path.endsWith(`.${extension}`));
   expect(named).not.toEqual([]);
-  for (const path of named) expect((await get(samples, path)).headers.get("Content-Type")).toBe(type);
+  for (const path of named) expect((await get(api, path)).headers.get("Content-Type")).toBe(type);
 });
 
 test.for([
@@ -71,10 +74,10 @@ test.for([
   ["br;q=0.0,gzip;q=0", null],
 ] as const)(
   "Accept-Encoding %s gets the same content as %s, with its own ETag",
-  async ([accepted, encoding], { samples, assets }) => {
+  async ([accepted, encoding], { api, assets }) => {
     for (const path of ["/", ...assets.slice(0, 2)]) {
-      const plain = await get(samples, path, { "Accept-Encoding": "identity" });
-      const sent = await get(samples, path, { "Accept-Encoding": accepted });
+      const plain = await get(api, path, { "Accept-Encoding": "identity" });
+      const sent = await get(api, path, { "Accept-Encoding": accepted });
       expect(sent.headers.get("Content-Encoding")).toBe(encoding);
       expect(sent.headers.get("Vary")).toBe("Accept-Encoding");
       const [text, plainText] = [await sent.text(), await plain.text()];
@@ -87,20 +90,20 @@ test.for([
   },
 );
 
-test("If-None-Match with a matching ETag returns 304, and HEAD no body", async ({ samples, assets }) => {
+test("If-None-Match with a matching ETag returns 304, and HEAD no body", async ({ api, assets }) => {
   for (const path of ["/", "/docs", ...assets.slice(0, 1)]) {
-    const { headers } = await get(samples, path);
+    const { headers } = await get(api, path);
     const tag = headers.get("ETag") ?? "";
-    const same = await get(samples, path, { "If-None-Match": `"other", W/${tag}` });
+    const same = await get(api, path, { "If-None-Match": `"other", W/${tag}` });
     expect([same.status, await same.text(), same.headers.get("ETag")]).toEqual([304, "", tag]);
-    expect((await get(samples, path, { "If-None-Match": '"other"' })).status).toBe(200);
-    const head = await get(samples, path, {}, "HEAD");
+    expect((await get(api, path, { "If-None-Match": '"other"' })).status).toBe(200);
+    const head = await get(api, path, {}, "HEAD");
     expect([head.status, await head.text()]).toEqual([200, ""]);
     expect(head.headers.get("Content-Length")).toBe(headers.get("Content-Length"));
   }
 });
 
-test("an asset of another version returns 404", async ({ samples }) => {
-  const response = await get(samples, "/assets/explorer-AAAAAAAA.js");
+test("an asset of another version returns 404", async ({ api }) => {
+  const response = await get(api, "/assets/explorer-AAAAAAAA.js");
   expect([response.status, response.headers.get("Content-Type")]).toEqual([404, "application/problem+json"]);
 });
