@@ -1,116 +1,95 @@
-import pg from "pg";
-import { afterAll, beforeAll, expect, test } from "vitest";
-import {
-  type Api,
-  CHECK,
-  COIN,
-  createSampleDatabase,
-  FRESH_FOR_A_DAY,
-  GONE,
-  GUEST,
-  HOT,
-  launchApi,
-  NFT,
-  OPERATIONS,
-  startTestApi,
-  VAULT,
-} from "../support/api.ts";
+import { expect } from "vitest";
+import { type Api, CHECK, COIN, GONE, GUEST, HOT, NFT, OPERATIONS, VAULT } from "../support/api.ts";
+import { startChangedSamples } from "../support/changed-samples.ts";
 import { hideLogColumn, readServedSchema } from "../support/index-copy.ts";
-import { connectClient } from "../support/setup.ts";
+import { test } from "../support/test.ts";
+import { askWallet, type History } from "../support/wallets.ts";
 
 // Answers at a past block, over the sandbox's samples. test/index/differential.test.ts compares them with the registries.
 
 const ALL = [...OPERATIONS.v1, ...OPERATIONS.v2];
 const isList = (path: string) => !path.includes("?");
 
-let databaseUrl: string;
-let database: pg.Client;
-let schema: string;
-let api: Api;
 /** The newest indexed block, and the newest final one. */
 let newest: number;
 let final: number;
-beforeAll(async () => {
-  databaseUrl = await createSampleDatabase();
-  database = new pg.Client(databaseUrl);
-  await database.connect();
-  schema = await readServedSchema(database);
-  api = await launchApi({ databaseUrl, env: FRESH_FOR_A_DAY });
-  const { headers } = await api.get(CHECK);
+test.beforeAll(async ({ samples }) => {
+  const { headers } = await samples.get(CHECK);
   newest = Number(headers.get("X-Indexed-Block"));
   final = Number(headers.get("X-Finalized-Block"));
 });
-afterAll(async () => {
-  await api?.stop();
-  await database?.end();
-});
 
-const ask = async (path: string, at: string) => {
+const ask = async (api: Api, path: string, at: string) => {
   const response = await api.get(`${path}${path.includes("?") ? "&" : "?"}${at}`);
   const block = response.headers.get("X-Answered-Block");
   const isFinal = response.headers.get("X-Answered-Block-Final");
   return { status: response.status, block, isFinal, body: await response.text(), headers: response.headers };
 };
 
-/** Finds the block of the nth change of the log that a condition selects. */
-const findBlock = async (condition: string, nth = 0): Promise<number> => {
-  const { rows } = await database.query(
-    `select block_number::int as block from registry.delegation_change
-     where chain_id = 1 and ${condition} order by block_number, log_index offset $1 limit 1`,
-    [nth],
-  );
-  return rows[0].block;
-};
-
-test("every operation answers for a past block, and says which one and if it is final", async () => {
+test("every operation answers for a past block, and says which one and if it is final", async ({ samples }) => {
   for (const path of ALL) {
-    const current = await (await api.get(path)).text();
-    const atNewest = await ask(path, `block=${newest}`);
+    const current = await (await samples.get(path)).text();
+    const atNewest = await ask(samples, path, `block=${newest}`);
     expect(atNewest, path).toMatchObject({ status: 200, block: String(newest), isFinal: "false", body: current });
 
     // Before the registries existed.
     const nothing = isList(path) ? "[]" : /erc(20|1155)/.test(path) ? "0" : "false";
-    expect(await ask(path, "block=0"), path).toMatchObject({ status: 200, block: "0", isFinal: "true", body: nothing });
-    expect((await api.get(path)).headers.get("X-Answered-Block"), path).toBeNull();
+    expect(await ask(samples, path, "block=0"), path).toMatchObject({
+      status: 200,
+      block: "0",
+      isFinal: "true",
+      body: nothing,
+    });
+    expect((await samples.get(path)).headers.get("X-Answered-Block"), path).toBeNull();
   }
 });
 
-test("a revoked delegation holds until the block before its revocation, and an amount until its change", async () => {
-  const [made, revoked] = [0, 1].map((nth) =>
-    findBlock(`registry = 'v2' and type = 'ALL' and delegate = '${GONE.toLowerCase()}'`, nth),
-  );
+test("a revoked delegation holds until the block before its revocation, and an amount until its change", async ({
+  samples,
+}) => {
+  const changesOf = async (wallet: string) => {
+    const { changes } = await askWallet<History>(samples, `${wallet}/history?chainId=1&registry=v2`);
+    return changes;
+  };
+  const [revoked = 0, made = 0] = (await changesOf(GONE))
+    .filter(({ type }) => type === "ALL")
+    .map(({ blockNumber }) => blockNumber);
   const gone = `/registry/v2/check/all?to=${GONE}&from=${VAULT}`;
   for (const [block, answer] of [
-    [Number(await made) - 1, "false"],
-    [await made, "true"],
-    [Number(await revoked) - 1, "true"],
-    [await revoked, "false"],
+    [made - 1, "false"],
+    [made, "true"],
+    [revoked - 1, "true"],
+    [revoked, "false"],
   ] as const) {
-    expect((await ask(gone, `block=${block}`)).body, `${block}`).toBe(answer);
+    expect((await ask(samples, gone, `block=${block}`)).body, `${block}`).toBe(answer);
   }
 
-  const changed = await findBlock(`type = 'ERC20' and was_active and delegate = '${GUEST.toLowerCase()}'`);
+  const changed = (await changesOf(GUEST)).find(({ kind }) => kind === "changed")?.blockNumber ?? 0;
   const coins = `/registry/v2/check/erc20?delegate=${GUEST}&vault=${VAULT}&contract=${COIN}`;
-  expect((await ask(coins, `block=${changed - 1}`)).body).toBe("1000000");
-  expect((await ask(coins, `block=${changed}`)).body).toBe("250000");
+  expect((await ask(samples, coins, `block=${changed - 1}`)).body).toBe("1000000");
+  expect((await ask(samples, coins, `block=${changed}`)).body).toBe("250000");
   const list = `/registry/v2/${GUEST}?details=true`;
   const amounts = async (block: number) => {
-    const rows = JSON.parse((await ask(list, `block=${block}`)).body) as { amount: number | null }[];
+    const rows = JSON.parse((await ask(samples, list, `block=${block}`)).body) as { amount: number | null }[];
     return rows.flatMap(({ amount }) => amount ?? []);
   };
   expect(await amounts(changed - 1)).toEqual([1_000_000, 5]);
   expect(await amounts(changed)).toEqual([250_000, 5]);
 });
 
-test("block=finalized answers for the newest final block", async () => {
+test("block=finalized answers for the newest final block", async ({ samples }) => {
   for (const path of [CHECK, `/registry/v1/${VAULT}`]) {
-    expect(await ask(path, "block=finalized")).toMatchObject({ status: 200, block: String(final), isFinal: "true" });
+    expect(await ask(samples, path, "block=finalized")).toMatchObject({
+      status: 200,
+      block: String(final),
+      isFinal: "true",
+    });
   }
 });
 
-test("minBlock answers for the newest block once it is indexed", async () => {
-  const current = await (await api.get(CHECK)).text();
-  expect(await ask(CHECK, `minBlock=${newest}`)).toMatchObject({
+test("minBlock answers for the newest block once it is indexed", async ({ samples }) => {
+  const current = await (await samples.get(CHECK)).text();
+  expect(await ask(samples, CHECK, `minBlock=${newest}`)).toMatchObject({
     status: 200,
     block: String(newest),
     isFinal: "false",
@@ -118,10 +97,10 @@ test("minBlock answers for the newest block once it is indexed", async () => {
   });
 });
 
-test("a block that is not indexed yet is a 503 that says how far the index is", async () => {
+test("a block that is not indexed yet is a 503 that says how far the index is", async ({ samples }) => {
   for (const path of ALL) {
     for (const at of [`block=${newest + 1}`, `minBlock=${newest + 1}`]) {
-      const { status, body, block, headers } = await ask(path, at);
+      const { status, body, block, headers } = await ask(samples, path, at);
       expect([status, headers.get("Retry-After"), block], `${path} ${at}`).toEqual([503, "10", null]);
       expect(JSON.parse(body)).toMatchObject({
         type: "/docs#problem-not-indexed",
@@ -132,19 +111,18 @@ test("a block that is not indexed yet is a 503 that says how far the index is", 
 });
 
 test("a stale index answers for a final block only", async () => {
-  const url = await createSampleDatabase();
-  const client = await connectClient(url);
-  await client.query("set session_replication_role = replica");
-  await client.query(`update ${await readServedSchema(client)}.indexed_block set timestamp = timestamp - 86400`);
-  const stale = await startTestApi({ databaseUrl: url });
-  const status = async (at: string) => (await stale.get(`${CHECK}${at}`)).status;
+  const { api } = await startChangedSamples(
+    (database, schema) => database.query(`update ${schema}.indexed_block set timestamp = timestamp - 86400`),
+    {},
+  );
+  const status = async (at: string) => (await api.get(`${CHECK}${at}`)).status;
   expect(await status("")).toBe(503);
   expect(await status(`&block=${newest}`)).toBe(503);
   expect(await status(`&minBlock=${final}`)).toBe(503);
   expect(await status(`&block=${final}`)).toBe(200);
 });
 
-test("bad blocks are named together with other bad parameters", async () => {
+test("bad blocks are named together with other bad parameters", async ({ samples }) => {
   const cases: [at: string, ...parameters: string[]][] = [
     ["block=latest", "block"],
     ["block=-1", "block"],
@@ -161,7 +139,7 @@ test("bad blocks are named together with other bad parameters", async () => {
   ];
   for (const path of ALL) {
     for (const [at, ...parameters] of cases) {
-      const { status, body } = await ask(path, at);
+      const { status, body } = await ask(samples, path, at);
       const { errors } = JSON.parse(body) as { errors: { parameter: string }[] };
       expect([status, errors.map(({ parameter }) => parameter)], `${path} ${at}`).toEqual([400, parameters]);
     }
@@ -169,7 +147,7 @@ test("bad blocks are named together with other bad parameters", async () => {
 });
 
 /** Reads all pages of a list, and returns the path of each. */
-const readPages = async (path: string) => {
+const readPages = async (api: Api, path: string) => {
   const rows: { tokenId: number }[] = [];
   const paths: string[] = [];
   for (let next: string | undefined = path; next; ) {
@@ -182,10 +160,10 @@ const readPages = async (path: string) => {
   return { rows, paths };
 };
 
-test("the pages of a list keep to one block", async () => {
-  const whole = JSON.parse((await ask(`/registry/v2/${VAULT}`, `block=${newest}`)).body) as unknown[];
+test("the pages of a list keep to one block", async ({ samples }) => {
+  const whole = JSON.parse((await ask(samples, `/registry/v2/${VAULT}`, `block=${newest}`)).body) as unknown[];
   expect(whole.length).toBeGreaterThan(3);
-  const { rows, paths } = await readPages(`/registry/v2/${VAULT}?block=${newest}&limit=1`);
+  const { rows, paths } = await readPages(samples, `/registry/v2/${VAULT}?block=${newest}&limit=1`);
   expect(rows).toEqual(whole);
   for (const path of paths) expect(path).toContain(`block=${newest}`);
 
@@ -194,12 +172,13 @@ test("the pages of a list keep to one block", async () => {
     second.replace(`block=${newest}`, `block=${newest - 1}`),
     second.replace(`block=${newest}`, ""),
   ]) {
-    const refused = await api.get(other);
+    const refused = await samples.get(other);
     expect([refused.status, await refused.json()]).toMatchObject([400, { errors: [{ parameter: "cursor" }] }]);
   }
 });
 
-test("a wallet's list at a block is found behind any number of ended delegations", async () => {
+test("a wallet's list at a block is found behind any number of ended delegations", async ({ api, database }) => {
+  const schema = await readServedSchema(database);
   const [spammed, contract] = [`0x${"5b".repeat(20)}`, NFT.toLowerCase()];
   const zero = `0x${"0".repeat(64)}`;
   const hash = "'0x' || repeat(md5(i::text), 2)";
@@ -217,37 +196,24 @@ test("a wallet's list at a block is found behind any number of ended delegations
 
   const left = Array.from({ length: 12 }, (_, index) => (index + 1) * 1000);
   const ids = (rows: readonly { tokenId: number }[]) => rows.map(({ tokenId }) => tokenId);
-  const { rows, paths } = await readPages(`/registry/v2/${spammed}?block=2&limit=100`);
+  const { rows, paths } = await readPages(api, `/registry/v2/${spammed}?block=2&limit=100`);
   expect(ids(rows)).toEqual(left);
   // Each page reads a bounded part of the log.
   expect(paths.length).toBeGreaterThan(2);
-  expect(ids(JSON.parse((await ask(`/registry/v2/${spammed}`, "block=2")).body))).toEqual(left);
-  const streamed = JSON.parse((await ask(`/registry/v2/${spammed}`, "block=1")).body) as { tokenId: number }[];
+  expect(ids(JSON.parse((await ask(api, `/registry/v2/${spammed}`, "block=2")).body))).toEqual(left);
+  const streamed = JSON.parse((await ask(api, `/registry/v2/${spammed}`, "block=1")).body) as { tokenId: number }[];
   expect(ids(streamed)).toEqual(Array.from({ length: 12_000 }, (_, index) => index + 1));
-  expect(
-    (await ask(`/registry/v2/check/erc721?to=${spammed}&from=${HOT}&contract=${NFT}&tokenId=7`, "block=2")).body,
-  ).toBe("false");
-  expect(
-    (await ask(`/registry/v2/check/erc721?to=${spammed}&from=${HOT}&contract=${NFT}&tokenId=7`, "block=1")).body,
-  ).toBe("true");
+  const token = `/registry/v2/check/erc721?to=${spammed}&from=${HOT}&contract=${NFT}&tokenId=7`;
+  expect((await ask(api, token, "block=2")).body).toBe("false");
+  expect((await ask(api, token, "block=1")).body).toBe("true");
 });
 
 test("an older index, whose log lacks a column, answers for the newest block only", async () => {
-  const url = await createSampleDatabase();
-  const client = await connectClient(url);
-  await hideLogColumn(client, "made_block");
-  const older = await startTestApi({ databaseUrl: url, env: FRESH_FOR_A_DAY });
+  const { api } = await startChangedSamples((database) => hideLogColumn(database, "made_block"));
   const notIndexed = { type: "/docs#problem-not-indexed", detail: expect.stringContaining("older version") };
   for (const path of [CHECK, `/registry/v2/${VAULT}?limit=2`, `/registry/v1/${VAULT}?details=true`]) {
-    expect((await older.get(path)).status, path).toBe(200);
-    const refused = await older.get(`${path}&block=1`);
+    expect((await api.get(path)).status, path).toBe(200);
+    const refused = await api.get(`${path}&block=1`);
     expect([refused.status, await refused.json()], path).toMatchObject([503, notIndexed]);
   }
-  const checks = [{ registry: "v2", check: "all", to: HOT, from: VAULT }];
-  const response = await older.get("/registry/checks", {
-    method: "POST",
-    headers: { "Content-Type": "application/json" },
-    body: JSON.stringify({ checks, block: 1 }),
-  });
-  expect(await response.json()).toMatchObject({ answers: [{ problem: notIndexed }] });
 });

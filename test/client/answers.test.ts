@@ -1,28 +1,22 @@
 import { DelegateV1 as SdkV1, DelegateV2 as SdkV2 } from "@delegatexyz/sdk";
 import { DelegateCash as SdkCash } from "delegatecash";
 import { ethers } from "ethers";
-import { type Address, http, maxUint256, zeroAddress, zeroHash } from "viem";
+import { type Address, http, maxUint256, zeroHash } from "viem";
 import { base } from "viem/chains";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { readChain } from "../../client/src/chain.ts";
-import {
-  createClient,
-  type DelegationV1,
-  type DelegationV2,
-  type RegistryClient,
-  RegistryError,
-  type WalletDelegation,
-} from "../../client/src/index.ts";
+import { createClient, type RegistryClient, RegistryError } from "../../client/src/index.ts";
 import { DelegateCash, DelegateV1, DelegateV2 } from "../../client/src/sdk.ts";
 import { encodeV1 } from "../../local/calls.ts";
 import { findFreePort } from "../../process/ports.ts";
-import { formatList, formatQuestion, type Listed, listQuestions, type WorldQuestion } from "../support/answers.ts";
+import { listQuestions } from "../support/answers.ts";
 import { type Api, launchApi } from "../support/api.ts";
 import { launchIndexedSubject } from "../support/indexed-chain.ts";
 import { waitUntilIndexed } from "../support/setup.ts";
 import { buildTransaction } from "../support/world.ts";
 
-// The client beside the registries themselves, and its adapters beside the packages whose methods they have.
+// The adapters beside the packages whose methods they have, and verified answers. test/index/differential.test.ts
+// compares the client's checks and lists with the registries.
 
 let indexed: Awaited<ReturnType<typeof launchIndexedSubject>>;
 let api: Api;
@@ -43,103 +37,8 @@ afterAll(async () => {
   await indexed?.stop();
 });
 
-const blocksBack = [0n, 12n];
-
-/** Takes every nth value. The differential test asks the service all questions. */
+/** Takes every nth value. */
 const takeEach = <Value>(nth: number, all: readonly Value[]): Value[] => all.filter((_, place) => place % nth === 0);
-
-const withScope = ({ contract, tokenId }: { contract: Address | null; tokenId: bigint | null }) => ({
-  contract: contract ?? zeroAddress,
-  tokenId: tokenId ?? 0n,
-});
-const readV1 = (row: DelegationV1): Listed => ({ ...row, ...withScope(row) });
-const readV2 = (row: DelegationV2): Listed => ({
-  ...withScope(row),
-  type: row.tokenStandard ?? row.type,
-  vault: row.from,
-  delegate: row.to,
-  rights: row.rights,
-  amount: row.amount ?? 0n,
-});
-const readWalletDelegation = (row: WalletDelegation): Listed => ({
-  ...withScope(row),
-  type: row.tokenStandard ?? row.type,
-  vault: row.vault,
-  delegate: row.delegate,
-  ...(row.registry === "v2" && { rights: row.rights, amount: row.amount ?? 0n }),
-});
-
-describe.for(blocksBack)("%i blocks before the newest one", (back) => {
-  const findBlock = async () => (await indexed.subject.local.client.getBlockNumber()) - back;
-  const at = (block: bigint) => (back === 0n ? {} : { block });
-
-  test("checks have the registry's answers, at once and one by one", async () => {
-    const block = await findBlock();
-    const questions = takeEach(5, listQuestions(indexed.subject.world));
-    const answers = await indexed.subject.askRegistries(block, questions);
-    const expected = questions.map((question) => answers.get(formatQuestion(question)));
-    const checks = questions.map((question) => ({ ...question, chainId: base.id }));
-    const results = await registry.checks(checks, at(block));
-    expect(results.map(({ value, error }) => String(value ?? error))).toEqual(expected);
-    expect(new Set(results.map((result) => result.block?.number))).toEqual(new Set([block]));
-
-    const single = createClient({ url: api.url, batch: false });
-    const some = await single.checks(takeEach(11, checks), at(block));
-    expect(some.map(({ value, error }) => String(value ?? error))).toEqual(takeEach(11, expected));
-  });
-
-  test("lists have the registry's rows, over several pages", async () => {
-    const block = await findBlock();
-    const { wallets } = indexed.subject.world;
-    const answers = await indexed.subject.askRegistries(block, []);
-    for (const { address } of wallets) {
-      const of = { chainId: base.id, ...at(block) };
-      const v1 = (await registry.v1.delegations(address, { ...of, limit: 2 }).all()).map(readV1);
-      const v2 = (await registry.v2.delegations(address, { ...of, limit: 2 }).all()).map(readV2);
-      const all = await registry.delegations(address, { ...of, limit: 3 }).all();
-      const isFrom = ({ vault }: Listed) => vault.toLowerCase() === address.toLowerCase();
-      const isTo = ({ delegate }: Listed) => delegate.toLowerCase() === address.toLowerCase();
-      for (const [version, rows] of [
-        ["v1", v1],
-        ["v2", v2],
-      ] as const) {
-        expect(formatList(rows.filter(isFrom))).toBe(answers.get(`${version} outgoing ${address}`));
-        expect(formatList(rows.filter(isTo))).toBe(answers.get(`${version} incoming ${address}`));
-        const ofWallet = all.filter(({ registry }) => registry === version).map(readWalletDelegation);
-        expect(formatList(ofWallet)).toBe(formatList(rows));
-      }
-    }
-  });
-
-  test("vaults and delegates are the wallets for which the registry says yes", async () => {
-    const block = await findBlock();
-    const { wallets, contracts, tokenIds, rights } = indexed.subject.world;
-    const [contract, tokenId, right] = [contracts[0], tokenIds[1] ?? 0n, rights[1] ?? zeroHash];
-    const scope = { registry: "v2", check: "erc1155", contract, tokenId, rights: right } as const;
-    const others = wallets.map(({ address }) => address);
-    const toQuestion = (delegate: Address, vault: Address): WorldQuestion => {
-      const { registry, check, ...rest } = scope;
-      return { registry, check, vault, delegate, ...rest };
-    };
-    const questions = others.flatMap((vault) => others.map((delegate) => toQuestion(delegate, vault)));
-    const answers = await indexed.subject.askRegistries(block, questions);
-    const ask = (delegate: Address, vault: Address) =>
-      BigInt(answers.get(formatQuestion(toQuestion(delegate, vault))) ?? 0);
-    for (const wallet of others) {
-      const yes = (amounts: [Address, bigint][]) =>
-        amounts.filter(([, amount]) => amount > 0n).map(([address, amount]) => `${address.toLowerCase()} ${amount}`);
-      const options = { ...scope, chainId: base.id, ...at(block), limit: 1 };
-      const vaults = await registry.vaults(wallet, options).all();
-      expect(vaults.map(({ vault, amount }) => `${vault.toLowerCase()} ${amount}`).sort()).toEqual(
-        yes(others.map((vault) => [vault, ask(wallet, vault)])).sort(),
-      );
-      const delegates = await registry.delegates(wallet, options).all();
-      expect(delegates.map(({ delegate, amount }) => `${delegate.toLowerCase()} ${amount}`).sort()).toEqual(
-        yes(others.map((delegate) => [delegate, ask(delegate, wallet)])).sort(),
-      );
-    }
-  });
-});
 
 test("of checks that are asked together, each fails alone", async () => {
   const [vault, delegate] = indexed.subject.world.wallets.map(({ address }) => address);
@@ -158,7 +57,7 @@ test("of checks that are asked together, each fails alone", async () => {
   }
 });
 
-test("history has all changes, the newest first, and networks have their state", async () => {
+test("history is the newest first, in pages of the limit", async () => {
   const [wallet] = indexed.subject.world.wallets;
   const history = await registry.history(wallet.address, { limit: 5 }).all();
   expect(history.length).toBeGreaterThan(5);
@@ -167,7 +66,9 @@ test("history has all changes, the newest first, and networks have their state",
   const pages: number[] = [];
   for await (const { rows } of registry.history(wallet.address, { limit: 5 }).pages()) pages.push(rows.length);
   expect(pages.slice(0, -1)).toEqual(pages.slice(0, -1).map(() => 5));
+});
 
+test("networks have their state", async () => {
   const networks = await registry.networks();
   expect(networks.find(({ chainId }) => chainId === base.id)).toMatchObject({ state: "fresh" });
 });

@@ -243,13 +243,6 @@ describe("checks of the same tick", () => {
     ]);
   });
 
-  test("are split at 1,000", async () => {
-    const { url, asked } = await startService(answerAll);
-    const registry = createClient({ url, apiKey: "key" });
-    await Promise.all(Array.from({ length: 2_500 }, () => registry.v2.checkAll(WALLETS)));
-    expect(asked.map(({ body }) => body.checks.length)).toEqual([1_000, 1_000, 500]);
-  });
-
   test("are sent one by one with batch: false", async () => {
     const { url, asked } = await startService({ json: true });
     const registry = createClient({ url, batch: false });
