@@ -1,17 +1,13 @@
 import { join } from "node:path";
-import type { Address, Hex } from "viem";
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
+import { test as base, describe, expect, onTestFinished } from "vitest";
 import { inspectEndpoint } from "../../indexer/inspect-endpoint.ts";
 import { inspectEndpoints } from "../../indexer/inspect-endpoints.ts";
 import { parseIndexerSettings } from "../../indexer/settings.ts";
-import { encodeV2 } from "../../local/calls.ts";
-import type { LocalChain } from "../../local/chain.ts";
 import { startNode } from "../../process/child.ts";
-import { networks } from "../../registry/networks.ts";
-import { type Behaviour, type Dialect, dialects, simulateProvider } from "../support/provider.ts";
-import { askNode, launchHeadSocket, type RpcRequest, startRpcProxy } from "../support/rpc-proxy.ts";
+import { launchChainWithLogs } from "../support/indexed-chain.ts";
+import { type Behaviour, dialects, simulateProvider } from "../support/provider.ts";
+import { askNode, launchHeadSocket, type RpcRequest, type RpcResponse, startRpcProxy } from "../support/rpc-proxy.ts";
 import { captureOutput, ROOT } from "../support/run.ts";
-import { launchChain } from "../support/setup.ts";
 
 const CHAIN = 8453;
 /** The blocks that findMissingHistory() samples, and two with transactions to prove state by. */
@@ -21,27 +17,18 @@ const LOG_BLOCKS = [1, 2, 3, ...Array.from({ length: 15 }, (_, index) => 1 + (in
 /** Nothing listens there. fetch() refuses port 1 by itself. */
 const DEAD = "http://127.0.0.1:4";
 
-let chain: LocalChain;
-beforeAll(async () => {
-  chain = await launchChain(CHAIN);
-  const [vault, delegate] = chain.accounts as [Address, Address];
-  const to = networks.get(CHAIN)?.v2?.address as Address;
-  for (const [index, block] of LOG_BLOCKS.entries()) {
-    const newest = Number(await chain.client.getBlockNumber());
-    if (block - newest > 1) await chain.client.mine({ blocks: block - newest - 1 });
-    const data = encodeV2("delegateAll", [delegate, `0x${"0".repeat(64)}` as Hex, index % 2 === 0]);
-    await chain.client.sendTransaction({ account: vault, chain: null, to, data, gas: 300_000n, gasPrice: 0n });
-    await chain.client.mine({ blocks: 1 });
-  }
-  await chain.client.mine({ blocks: BLOCKS - Number(await chain.client.getBlockNumber()) });
-});
-afterAll(() => chain?.stop());
-
-const startProvider = async (behaviour: Behaviour): Promise<string> => {
-  const proxy = await startRpcProxy(chain.url);
-  proxy.intercept = simulateProvider(chain.url, behaviour);
-  return proxy.url;
-};
+const test = base
+  .extend("chain", { scope: "file" }, async ({}, { onCleanup }) => {
+    const chain = await launchChainWithLogs(CHAIN, BLOCKS, LOG_BLOCKS);
+    onCleanup(() => chain.stop());
+    return chain;
+  })
+  /** Starts a provider, and returns its URL. */
+  .extend("startProvider", ({ chain }) => async (behaviour: Behaviour): Promise<string> => {
+    const proxy = await startRpcProxy(chain.url);
+    proxy.intercept = simulateProvider(chain.url, behaviour);
+    return proxy.url;
+  });
 
 const settingsFor = (urls: readonly string[], others: Record<string, string> = {}) =>
   parseIndexerSettings({ [`PONDER_RPC_URL_${CHAIN}`]: urls.join(","), [`START_BLOCK_${CHAIN}`]: "1", ...others })
@@ -74,7 +61,7 @@ const LATENCY = expect.stringMatching(/^\d+ ms$/);
 const host = (url: string) => new URL(url).host;
 
 describe("inspectEndpoints()", () => {
-  test("prints a row for each endpoint, and what is wrong with it", async () => {
+  test("prints a row for each endpoint, and what is wrong with it", async ({ startProvider }) => {
     const [complete, limited, lacking] = [
       await startProvider({}),
       await startProvider({ dialect: dialects.tenderly }),
@@ -100,23 +87,20 @@ describe("inspectEndpoints()", () => {
       expect.stringMatching(/^PONDER_RPC_URL_8453 .* does not answer: /),
     ]);
     expect(isReady).toBe(true);
-    expect(
-      Math.max(
-        ...(output
-          .split("\n\n")[0]
-          ?.split("\n")
-          .map((line) => line.length) ?? []),
-      ),
-    ).toBeLessThanOrEqual(120);
+    const [table = ""] = output.split("\n\n");
+    expect(Math.max(...table.split("\n").map((line) => line.length))).toBeLessThanOrEqual(120);
   });
 
-  test("returns false, and says so, for a chain without an endpoint that is ready", async () => {
+  test("returns false, and says so, for a chain without an endpoint that is ready", async ({ startProvider }) => {
     const { isReady, problems } = await inspect([DEAD, await startProvider({ logsSince: 5_000 })]);
     expect(problems.at(-1)).toBe("Base: no endpoint is ready.");
     expect(isReady).toBe(false);
   });
 
-  test("returns false for an endpoint on another chain, as the indexer does not start with it", async () => {
+  test("returns false for an endpoint on another chain, as the indexer does not start with it", async ({
+    chain,
+    startProvider,
+  }) => {
     const wrong = await startProvider({
       interrupt: ({ method }) => (method === "eth_chainId" ? { result: "0xa" } : undefined),
     });
@@ -128,22 +112,22 @@ describe("inspectEndpoints()", () => {
     expect(isReady).toBe(false);
   });
 
-  test("counts START_BLOCK as the first block", async () => {
+  test("counts START_BLOCK as the first block", async ({ startProvider }) => {
     const lacking = await startProvider({ logsSince: 5_000 });
     expect(await inspect([lacking], { START_BLOCK_8453: "6000" })).toMatchObject({ isReady: true });
   });
 
-  test("accepts a first block that the chain has not reached", async () => {
+  test("accepts a first block that the chain has not reached", async ({ chain }) => {
     expect(await inspect([chain.url], { START_BLOCK_8453: "100000" })).toMatchObject({ isReady: true });
   });
 
-  test("finds the first block by time without START_BLOCK", async () => {
+  test("finds the first block by time without START_BLOCK", async ({ chain }) => {
     const { isReady, rows } = await inspect([chain.url], { START_BLOCK_8453: "" });
     expect(rows).toEqual([["8453 Base", host(chain.url), ...RIGHT, "yes", "yes", "10000", LATENCY, "ready"]]);
     expect(isReady).toBe(true);
   });
 
-  test("inspects WebSockets, which need no history", async () => {
+  test("inspects WebSockets, which need no history", async ({ chain }) => {
     const heads = await launchHeadSocket(chain.url);
     onTestFinished(heads.stop);
     const { isReady, rows } = await inspect([chain.url], { PONDER_WS_URL_8453: heads.url });
@@ -155,7 +139,7 @@ describe("inspectEndpoints()", () => {
     expect(dead.isReady).toBe(true);
   });
 
-  test("calls an endpoint ready that refuses some requests because of their rate", async () => {
+  test("calls an endpoint ready that refuses some requests because of their rate", async ({ startProvider }) => {
     let requests = 0;
     const url = await startProvider({
       interrupt: () => (++requests % 20 === 0 ? dialects.proxyd.rateLimits[0] : undefined),
@@ -166,7 +150,7 @@ describe("inspectEndpoints()", () => {
     expect(isReady).toBe(true);
   });
 
-  test("does not call an endpoint ready whose newest block is old", async () => {
+  test("does not call an endpoint ready whose newest block is old", async ({ chain }) => {
     const stuck = await startRpcProxy(chain.url);
     stuck.intercept = async (request) => {
       if (request.method !== "eth_getBlockByNumber" || request.params[0] !== "latest") return undefined;
@@ -179,7 +163,7 @@ describe("inspectEndpoints()", () => {
     expect(isReady).toBe(false);
   });
 
-  test("prints no secret of a URL, even if the provider repeats it", async () => {
+  test("prints no secret of a URL, even if the provider repeats it", async ({ chain }) => {
     const proxy = await startRpcProxy(chain.url);
     proxy.intercept = () => ({ status: 401, body: '{"error":"unknown key 0123456789abcdef, token fedcba9876543210"}' });
     const secrets = "v2/0123456789abcdef?token=fedcba9876543210";
@@ -191,35 +175,24 @@ describe("inspectEndpoints()", () => {
   });
 });
 
-describe("inspectEndpoint() finds missing archive state", () => {
-  const expectNoState = async (interrupt: NonNullable<Behaviour["interrupt"]>, first = "1") => {
-    const { isReady, rows, problems } = await inspect([await startProvider({ interrupt })], {
-      START_BLOCK_8453: first,
-    });
-    expect(rows).toEqual([
-      ["8453 Base", expect.any(String), ...RIGHT, "no", "yes", "10000", LATENCY, "no archive state"],
-    ]);
+// test/index/start-block.test.ts has the refusals of all providers.
+test.for<[what: string, answer: RpcResponse, first?: string]>([
+  ["refuses", dialects.geth.prunedState],
+  ["refuses, if the genesis block is the first block", dialects.geth.prunedState, "0"],
+  ["answers with empty accounts", { result: "0x0" }],
+  ["answers with the newest state", { result: "0x12" }],
+])(
+  "inspectEndpoint() finds missing archive state that a node %s",
+  async ([, answer, first = "1"], { startProvider }) => {
+    const url = await startProvider({ interrupt: (request) => (isOldState(request) ? answer : undefined) });
+    const { isReady, rows, problems } = await inspect([url], { START_BLOCK_8453: first });
+    expect(rows).toEqual([["8453 Base", host(url), ...RIGHT, "no", "yes", "10000", LATENCY, "no archive state"]]);
     expect(problems[0]).toContain("no archive state: v1 history cannot be indexed");
     expect(isReady).toBe(false);
-  };
-  const pruned = Object.entries(dialects).flatMap(([name, { prunedState }]: [string, Dialect]) =>
-    prunedState ? [{ name, prunedState }] : [],
-  );
-  test.for(pruned)("that $name refuses", ({ prunedState }) =>
-    expectNoState((request) => (isOldState(request) ? prunedState : undefined)),
-  );
+  },
+);
 
-  test("that a node refuses, if the genesis block is the first block", () =>
-    expectNoState((request) => (isOldState(request) ? dialects.geth.prunedState : undefined), "0"));
-
-  test("that a node answers with empty accounts", () =>
-    expectNoState((request) => (isOldState(request) ? { result: "0x0" } : undefined)));
-
-  test("that a node answers with the newest state", () =>
-    expectNoState((request) => (isOldState(request) ? { result: "0x12" } : undefined)));
-});
-
-test("inspectEndpoint() ends at its deadline", async () => {
+test("inspectEndpoint() ends at its deadline", async ({ startProvider }) => {
   const url = await startProvider({ interrupt: () => ({ stalls: true }) });
   const [settings] = settingsFor([url]);
   if (!settings) throw new Error("There is no chain.");
@@ -237,7 +210,7 @@ describe("npm run indexer", () => {
     return { code, output: printed() };
   };
 
-  test("with --check prints the table, without a database", async () => {
+  test("with --check prints the table, without a database", async ({ chain }) => {
     const settings = { PONDER_RPC_URL_8453: `${DEAD},${chain.url}`, START_BLOCK_8453: "1" };
     const { code, output } = await run(["--check"], settings);
     expect(output).toMatch(
@@ -246,7 +219,7 @@ describe("npm run indexer", () => {
     expect(code).toBe(0);
   });
 
-  test("with --check prints no secret of a WebSocket that fails while others are tried", async () => {
+  test("with --check prints no secret of a WebSocket that fails while others are tried", async ({ startProvider }) => {
     const busy = await startProvider({ interrupt: () => dialects.infura.rateLimits[0] });
     const { code, output } = await run(["--check"], {
       PONDER_RPC_URL_8453: `ws://127.0.0.1:4/secret-path,${busy}`,

@@ -1,48 +1,32 @@
-import type { Address, Hex } from "viem";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import type { Address } from "viem";
+import { test as base, describe, expect } from "vitest";
 import { checkHistory } from "../../indexer/check-history.ts";
 import type { ChainPlan } from "../../indexer/plan.ts";
 import { Endpoint } from "../../indexer/rpc/endpoint.ts";
 import { findLogsRange } from "../../indexer/rpc/find-missing-history.ts";
-import { encodeV2 } from "../../local/calls.ts";
-import type { LocalChain } from "../../local/chain.ts";
 import { networks } from "../../registry/networks.ts";
+import { launchChainWithLogs } from "../support/indexed-chain.ts";
 import { type Behaviour, dialects, simulateProvider } from "../support/provider.ts";
 import { startRpcProxy } from "../support/rpc-proxy.ts";
-import { launchChain } from "../support/setup.ts";
 
 const CHAIN = 8453;
 const BLOCKS = 20_000;
 /** Ten blocks with a log in each thousand: logs are rare, but not near any sampled block. */
-const SPACING = 100;
+const LOG_BLOCKS = Array.from({ length: 200 }, (_, index) => 1 + index * 100);
 
 const registry = networks.get(CHAIN)?.v2?.address as Address;
 
-let chain: LocalChain;
-beforeAll(async () => {
-  chain = await launchChain(CHAIN);
-  const [vault, delegate] = chain.accounts as [Address, Address];
-  for (let count = 0; count < BLOCKS / SPACING; count++) {
-    const data = encodeV2("delegateAll", [delegate, `0x${"0".repeat(64)}` as Hex, count % 2 === 0]);
-    await chain.client.sendTransaction({
-      account: vault,
-      chain: null,
-      to: registry,
-      data,
-      gas: 300_000n,
-      gasPrice: 0n,
-    });
-    await chain.client.mine({ blocks: 1 });
-    await chain.client.mine({ blocks: SPACING - 1 });
-  }
-});
-afterAll(() => chain?.stop());
-
-const startProvider = async (behaviour: Behaviour) => {
-  const proxy = await startRpcProxy(chain.url);
-  proxy.intercept = simulateProvider(chain.url, behaviour);
-  return proxy;
-};
+const test = base
+  .extend("chain", { scope: "file" }, async ({}, { onCleanup }) => {
+    const chain = await launchChainWithLogs(CHAIN, BLOCKS, LOG_BLOCKS);
+    onCleanup(() => chain.stop());
+    return chain;
+  })
+  .extend("startProvider", ({ chain }) => async (behaviour: Behaviour) => {
+    const proxy = await startRpcProxy(chain.url);
+    proxy.intercept = simulateProvider(chain.url, behaviour);
+    return proxy;
+  });
 
 const planFor = (...urls: string[]): ChainPlan => ({
   chainId: CHAIN,
@@ -67,7 +51,7 @@ const check = async (chain: ChainPlan, reached = 0) => {
 };
 
 describe("checkHistory()", () => {
-  test("accepts an endpoint with all logs, with few requests", async () => {
+  test("accepts an endpoint with all logs, with few requests", async ({ startProvider }) => {
     const { url, seen } = await startProvider({});
     const { messages, plan } = await check(planFor(url));
     expect(plan).toMatchObject({ recentOnlyUrls: [], logsRange: 10_000 });
@@ -77,7 +61,7 @@ describe("checkHistory()", () => {
 
   test.for([5_000, 15_000])(
     "uses an endpoint without the logs before block %i for new blocks only",
-    async (logsSince) => {
+    async (logsSince, { startProvider }) => {
       const [lacking, complete] = [await startProvider({ logsSince }), await startProvider({})];
       const { messages, plan } = await check(planFor(lacking.url, complete.url));
       expect(plan?.recentOnlyUrls).toEqual([lacking.url]);
@@ -89,7 +73,7 @@ describe("checkHistory()", () => {
     },
   );
 
-  test("throws if no endpoint has the history, and says what to set", async () => {
+  test("throws if no endpoint has the history, and says what to set", async ({ startProvider }) => {
     const { url } = await startProvider({ logsSince: 10_000 });
     await expect(check(planFor(url))).rejects.toThrow(
       /Base: PONDER_RPC_URL_8453 \(http:.*\) lacks history: it returns no logs of block \d+, .*START_BLOCK_8453/,
@@ -99,14 +83,14 @@ describe("checkHistory()", () => {
   test.for([
     ["receipts", "eth_getTransactionReceipt", "does not have the receipts of block"],
     ["blocks", "eth_getBlockByNumber", "does not have block"],
-  ] as const)("throws if the node lacks old %s", async ([, method, message]) => {
+  ] as const)("throws if the node lacks old %s", async ([, method, message], { startProvider }) => {
     const { url } = await startProvider({
       interrupt: (request) => (request.method === method ? { result: null } : undefined),
     });
     await expect(check(planFor(url))).rejects.toThrow(message);
   });
 
-  test("accepts an endpoint that lacks its blocks for 2 s", async () => {
+  test("accepts an endpoint that lacks its blocks for 2 s", async ({ startProvider }) => {
     let lacksUntil: number | undefined;
     const { url } = await startProvider({
       interrupt: ({ method }) => {
@@ -119,13 +103,13 @@ describe("checkHistory()", () => {
     expect(plan?.recentOnlyUrls).toEqual([]);
   });
 
-  test("does not ask for a history that the index has", async () => {
+  test("does not ask for a history that the index has", async ({ startProvider }) => {
     const { url, seen } = await startProvider({ logsSince: 10_000 });
     await check(planFor(url), BLOCKS - 500);
     expect(seen.map(({ method }) => method)).toEqual(["eth_chainId", "eth_blockNumber"]);
   });
 
-  test("accepts an endpoint for a range that is shorter than its requests", async () => {
+  test("accepts an endpoint for a range that is shorter than its requests", async ({ startProvider }) => {
     const { url } = await startProvider({});
     const { messages, plan } = await check(planFor(url), BLOCKS - 5_000);
     expect(plan).toMatchObject({ recentOnlyUrls: [], logsRange: 10_000 });
@@ -135,14 +119,14 @@ describe("checkHistory()", () => {
   test.for([
     [1_000, []],
     [5_000, [expect.stringContaining("no RPC endpoint can prove that it has the history")]],
-  ] as const)("waits for an endpoint that is out for %i ms", async ([outageMs, expected]) => {
+  ] as const)("waits for an endpoint that is out for %i ms", async ([outageMs, expected], { startProvider }) => {
     const endsAt = Date.now() + outageMs;
     const { url } = await startProvider({ interrupt: () => (Date.now() < endsAt ? { status: 503 } : undefined) });
     const { messages } = await check(planFor(url));
     expect(messages).toEqual(expected);
   });
 
-  test("repeats a request of each kind that fails once", async () => {
+  test("repeats a request of each kind that fails once", async ({ startProvider }) => {
     const failed = new Set<string>();
     const { url } = await startProvider({
       interrupt: ({ method }) => {
@@ -157,7 +141,7 @@ describe("checkHistory()", () => {
   });
 });
 
-test("findLogsRange() repeats a request that fails once", async () => {
+test("findLogsRange() repeats a request that fails once", async ({ startProvider }) => {
   let count = 0;
   const { url } = await startProvider({
     interrupt: ({ method }) => (method === "eth_getLogs" && count++ === 0 ? { status: 503 } : undefined),
@@ -171,7 +155,7 @@ test.for([
   ["tenderly", 2_000],
   ["besu", 5_000],
   ["infura", 10_000],
-] as const)("findLogsRange() finds a range that %s accepts", async ([name, range]) => {
+] as const)("findLogsRange() finds a range that %s accepts", async ([name, range], { startProvider }) => {
   const { url } = await startProvider({ dialect: dialects[name] });
   expect(await findLogsRange(new Endpoint(CHAIN, url), [registry], { first: 1, last: BLOCKS })).toBe(range);
 });
