@@ -5,7 +5,7 @@ import { type Api, FRESH_FOR_A_DAY, launchApi } from "../support/api.ts";
 import { addKey } from "../support/keys.ts";
 import { createPopularDatabase } from "../support/million.ts";
 
-// Lists of over 1,000 delegations are streamed. test/slow/million.test.ts measures their memory.
+// Lists of over 1,000 delegations are streamed. test/slow/long/million.test.ts measures their memory.
 
 /** More than socket buffers hold. */
 const COUNT = 40_000;

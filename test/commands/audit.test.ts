@@ -18,9 +18,8 @@ import { test as base } from "../support/test.ts";
 
 type Outcome = { code: number; stdout: string; stderr: string };
 
-base.override("databaseUrl", () => createDatabase());
-
 const test = base
+  .extend("databaseUrl", () => createDatabase())
   /** A chain with delegations of every kind, revoked in every way, and one between two wallets that have no other. */
   .extend("chain", { scope: "file" }, async ({}, { onCleanup }) => {
     const chain = await launchChain(1);

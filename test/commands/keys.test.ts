@@ -13,14 +13,14 @@ import { runKeys } from "../support/commands.ts";
 import { addKey, extractSecret, misspellKey, revokeAddedKey } from "../support/keys.ts";
 import { ROOT } from "../support/run.ts";
 import { connectClient, createDatabase } from "../support/setup.ts";
-import { test } from "../support/test.ts";
+import { test as base } from "../support/test.ts";
 
 const createKeyDatabase = async () => {
   const databaseUrl = await createDatabase();
   await migrate(databaseUrl);
   return databaseUrl;
 };
-test.override("databaseUrl", createKeyDatabase);
+const test = base.extend("databaseUrl", createKeyDatabase);
 
 /** Runs the command, and expects success. */
 const keys = async (databaseUrl: string, ...args: string[]) => {

@@ -29,7 +29,7 @@ type OpenOptions = Pick<BrowserContextOptions, "colorScheme" | "viewport" | "per
 
 /**
  * Tests of pages in Debian's Chromium. `open` opens a path of `site` in a new browser context. `site` is `samples`; a file
- * that changes data says `test.override("site", ({ api }) => api)`.
+ * that changes data says `base.extend("site", ({ api }) => api)`.
  */
 export const test = base
   .extend("browser", { scope: "worker" }, async ({}, { onCleanup }) => {

@@ -3,9 +3,9 @@ import { FRESH_FOR_A_DAY, HOT, startTestApi, VAULT } from "../../support/api.ts"
 import { ALL, askChecks, postChecks } from "../../support/bulk-checks.ts";
 import { addKey } from "../../support/keys.ts";
 import { waitUntil } from "../../support/setup.ts";
-import { test } from "../../support/test.ts";
+import { test as base } from "../../support/test.ts";
 
-test.override("env", { RATE_LIMIT_REQUESTS: "25", TRUST_PROXY: "127.0.0.1" });
+const test = base.extend("env", { RATE_LIMIT_REQUESTS: "25", TRUST_PROXY: "127.0.0.1" });
 
 const repeat = (count: number) => ({ checks: new Array(count).fill(ALL) });
 

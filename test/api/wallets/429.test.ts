@@ -1,8 +1,8 @@
 import { expect } from "vitest";
 import { HOT } from "../../support/api.ts";
-import { test } from "../../support/test.ts";
+import { test as base } from "../../support/test.ts";
 
-test.override("env", { RATE_LIMIT_REQUESTS: "1" });
+const test = base.extend("env", { RATE_LIMIT_REQUESTS: "1" });
 
 test("each request counts against the limit, one with an unknown key too", async ({ api }) => {
   expect((await api.get(`/wallets/${HOT}/vaults`)).headers.get("RateLimit")).toMatch(/r=0/);

@@ -1,5 +1,6 @@
 import { expect } from "vitest";
 import {
+  test as base,
   createBrowserWallet,
   DARK_DESKTOP,
   expectAccessible,
@@ -8,14 +9,13 @@ import {
   LIGHT_PHONE,
   makeKeyOnPage,
   signInWithWallet,
-  test,
   waitUntilFocused,
 } from "../../support/browser.ts";
 import { startHttp } from "../../support/http-server.ts";
 import { describeWithPrograms } from "../../support/programs.ts";
 import { waitUntil } from "../../support/setup.ts";
 
-test.override("site", ({ api }) => api);
+const test = base.extend("site", ({ api }) => api);
 
 describeWithPrograms(["chromium"], "the developer page", () => {
   test("keeps its session in a cookie that no script can read, over reloads", async ({ developerPage: page }) => {
