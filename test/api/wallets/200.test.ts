@@ -90,6 +90,7 @@ describe("/wallets/{wallet}/vaults", () => {
     ["a balance with its right", GUEST, `${token7}&rights=airdrop`, [VAULT, "5", "v2 TOKEN"]],
     ["a token of any standard", GUEST, `${ofNft}&tokenId=7&rights=airdrop`, [VAULT, null, "v2 TOKEN"]],
     ["a token of another standard", GUEST, `check=erc721&${ofNft}&tokenId=7&rights=airdrop`],
+    ["v2", HOT, "registry=v2", [VAULT, null, "v2 ALL"]],
     ["v1", HOT, "registry=v1", [VAULT, null, "v1 ALL"], [SAFE, null, "v1 ALL"]],
     ["one vault", HOT, `vault=${SAFE.toLowerCase()}`, [SAFE, null, "v1 ALL"]],
     ["a vault that is not one", HOT, `vault=${STRANGER}`],
