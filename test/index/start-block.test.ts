@@ -1,5 +1,5 @@
 import { type Address, toHex } from "viem";
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
+import { test as base, describe, expect, onTestFinished } from "vitest";
 import { preparePlan } from "../../indexer/prepare-plan.ts";
 import { createChainClient } from "../../indexer/rpc/chain-rpc.ts";
 import { parseIndexerSettings } from "../../indexer/settings.ts";
@@ -9,8 +9,7 @@ import type { LocalChain } from "../../local/chain.ts";
 import { compileContracts } from "../../local/compile-contracts.ts";
 import { type Deployment, networks } from "../../registry/networks.ts";
 import { type Dialect, dialects } from "../support/provider.ts";
-import type { RpcRequest, RpcResponse } from "../support/rpc-proxy.ts";
-import { startRpcProxy } from "../support/rpc-proxy.ts";
+import { type RpcRequest, type RpcResponse, startRpcProxy } from "../support/rpc-proxy.ts";
 import { connectClient, createChain, createDatabase, launchChain } from "../support/setup.ts";
 
 const CHAIN_ID = 10200;
@@ -42,28 +41,34 @@ const DEPLOYED_AT_17 = deployedIn(17);
 /** The last block before the deployment by time: more than a day before block 15. */
 const BY_TIME = { block: 13, source: "time" };
 
-/** A chain of 40 blocks, with registries deployed in some of them. */
-let chain: LocalChain;
-beforeAll(async () => {
-  chain = await launchChain(CHAIN_ID, new Date(GENESIS * 1000));
-  const { DelegateRegistryV2 } = await compileContracts();
-  for (let block = 1; block <= 40; block++) {
-    await mineBlock(chain, block);
-    // Hardhat sets the code in the newest block's state.
-    if ([1, 17, 40].includes(block)) {
-      await chain.client.setCode({ address: addressOf(block), bytecode: DelegateRegistryV2 });
-    }
-  }
-});
-afterAll(() => chain?.stop());
-
 type Interceptor = (request: RpcRequest) => RpcResponse | undefined;
 
-const createRpc = async (intercept: Interceptor = () => undefined) => {
-  const proxy = await startRpcProxy(chain.url);
-  proxy.intercept = intercept;
-  return { proxy, client: createChainClient(CHAIN_ID, [proxy.url]) };
-};
+const test = base
+  /** A chain of 40 blocks, with registries deployed in some of them. */
+  .extend("chain", { scope: "file" }, async ({}, { onCleanup }) => {
+    const chain = await launchChain(CHAIN_ID, new Date(GENESIS * 1000));
+    onCleanup(() => chain.stop());
+    const { DelegateRegistryV2 } = await compileContracts();
+    for (let block = 1; block <= 40; block++) {
+      await mineBlock(chain, block);
+      // Hardhat sets the code in the newest block's state.
+      if ([1, 17, 40].includes(block)) {
+        await chain.client.setCode({ address: addressOf(block), bytecode: DelegateRegistryV2 });
+      }
+    }
+    return chain;
+  })
+  .extend("createRpc", ({ chain }) => async (intercept: Interceptor = () => undefined) => {
+    const proxy = await startRpcProxy(chain.url);
+    proxy.intercept = intercept;
+    return { proxy, client: createChainClient(CHAIN_ID, [proxy.url]) };
+  })
+  /** Finds a start block with retries that do not wait. */
+  .extend("find", ({ createRpc }) => async (deployment: Deployment, ...interceptors: (Interceptor | undefined)[]) => {
+    const rpcs = await Promise.all(interceptors.map((intercept) => createRpc(intercept)));
+    const clients = rpcs.map(({ client }) => client);
+    return findStartBlock(clients, deployment, null, 0);
+  });
 
 const STATE_METHODS = ["eth_getCode", "eth_getBalance", "eth_getTransactionCount"];
 
@@ -80,6 +85,7 @@ const archiveStatus = () => ({
   status: 403,
   body: '{"error":{"code":-32000,"message":"Upgrade your plan for archive data."}}',
 });
+const prunedHistory = () => ({ error: { code: 4444, message: "pruned history unavailable" } });
 const emptyAccount = ({ method }: RpcRequest) => ({ result: method === "eth_getCode" ? "0x" : "0x0" });
 const newestState = ({ method }: RpcRequest) => ({ result: method === "eth_getCode" ? "0x6001" : "0xff" });
 
@@ -98,17 +104,6 @@ const blockOfTime =
     result: { number: params[0], timestamp: toHex(timestamp), transactions: [], uncles: [] },
   });
 
-/** Finds a start block with retries that do not wait. */
-const find = async (deployment: Deployment, ...interceptors: (Interceptor | undefined)[]) => {
-  const rpcs = await Promise.all(interceptors.map((intercept) => createRpc(intercept)));
-  return findStartBlock(
-    rpcs.map(({ client }) => client),
-    deployment,
-    null,
-    0,
-  );
-};
-
 describe("findStartBlock() returns without a request", () => {
   const proven = { ...DEPLOYED_AT_17, startBlock: 100, startBlockFloor: 50 };
 
@@ -123,13 +118,13 @@ describe("findStartBlock() returns without a request", () => {
 });
 
 describe("findStartBlock() finds the block of the deployment", () => {
-  test.for([1, 17, 40])("in block %i on an archive node", async (block) => {
+  test.for([1, 17, 40])("in block %i on an archive node", async (block, { createRpc }) => {
     const { client, proxy } = await createRpc();
     expect(await findStartBlock([client], deployedIn(block), null, 0)).toEqual({ block, source: "discovered" });
     expect(proxy.seen.filter(({ method }) => method === "eth_getCode").length).toBeLessThan(12);
   });
 
-  test("without a request for a block before the floor", async () => {
+  test("without a request for a block before the floor", async ({ createRpc }) => {
     const { client, proxy } = await createRpc();
     const start = await findStartBlock([client], { ...DEPLOYED_AT_17, startBlockFloor: 12 }, null, 0);
     expect(start).toEqual({ block: 17, source: "discovered" });
@@ -137,11 +132,11 @@ describe("findStartBlock() finds the block of the deployment", () => {
     expect(Math.min(...blocks.filter((block) => !Number.isNaN(block)))).toBeGreaterThanOrEqual(12);
   });
 
-  test("on a node that has only the state since shortly before", async () => {
+  test("on a node that has only the state since shortly before", async ({ find }) => {
     expect(await find(DEPLOYED_AT_17, pruneState(14, missingTrieNode))).toEqual({ block: 17, source: "discovered" });
   });
 
-  test.for([503, 429])("on a node that answers with status %i at times", async (status) => {
+  test.for([503, 429])("on a node that answers with status %i at times", async (status, { find }) => {
     let requests = 0;
     const busy: Interceptor = ({ method }) =>
       method === "eth_getCode" && [1, 4, 5].includes(++requests) ? { status } : undefined;
@@ -151,40 +146,36 @@ describe("findStartBlock() finds the block of the deployment", () => {
   test.for([
     ["lacks old state", noState],
     ["does not answer", () => ({ status: 503 })],
-  ] as const)("on the second endpoint when the first one %s", async ([, first]) => {
+  ] as const)("on the second endpoint when the first one %s", async ([, first], { find }) => {
     expect(await find(DEPLOYED_AT_17, first, undefined)).toEqual({ block: 17, source: "discovered" });
   });
 });
 
 describe("findStartBlock() finds a block by time", () => {
-  test.for([
-    "missing trie node 2dd3c1 (path )",
-    "required historical state unavailable (reexec=128)",
-    "historical state 2dd3c1 is not available",
-    "state is not available",
-    "history has been pruned for this block",
-    "State at block #11052984 is pruned",
-    "This request is not supported because your node is running with state pruning. Run with --pruning=archive.",
-    "header not found",
-    "some words that no provider uses yet",
-  ])("when state is refused with '%s'", async (message) => {
-    const refuse = pruneState(30, () => ({ error: { code: -32000, message } }));
-    expect(await find(DEPLOYED_AT_17, refuse)).toMatchObject({
-      ...BY_TIME,
-      reason: expect.stringContaining("no state of old blocks"),
-    });
-  });
-
-  const refusals = Object.entries(dialects).flatMap(([name, { prunedState }]: [string, Dialect]) =>
-    prunedState ? [{ name, prunedState }] : [],
-  );
-  test.for(refusals)("when $name refuses old state", async ({ prunedState }) => {
+  const refusals = [
+    ...Object.entries(dialects).flatMap(([name, { prunedState }]: [string, Dialect]) =>
+      prunedState ? [{ name, answer: prunedState }] : [],
+    ),
+    ...[
+      "required historical state unavailable (reexec=128)",
+      "historical state 2dd3c1 is not available",
+      "state is not available",
+      "history has been pruned for this block",
+      "This request is not supported because your node is running with state pruning. Run with --pruning=archive.",
+      "header not found",
+      "some words that no provider uses yet",
+    ].map((message) => ({ name: message, answer: { error: { code: -32000, message } } })),
+  ];
+  test.for(refusals)("when old state is refused: $name", async ({ answer }, { find }) => {
     expect(
       await find(
         DEPLOYED_AT_17,
-        pruneState(30, () => prunedState),
+        pruneState(30, () => answer),
       ),
-    ).toMatchObject(BY_TIME);
+    ).toMatchObject({
+      ...BY_TIME,
+      reason: expect.stringContaining("no state of old blocks"),
+    });
   });
 
   test.for([
@@ -192,80 +183,80 @@ describe("findStartBlock() finds a block by time", () => {
     ["empty accounts", emptyAccount, 30],
     ["empty accounts, within the deployment window", emptyAccount, 19],
     ["the newest state", newestState, 30],
-  ] as const)("when a node answers for old state with %s", async ([, answer, before]) => {
+  ] as const)("when a node answers for old state with %s", async ([, answer, before], { find }) => {
     expect(await find(DEPLOYED_AT_17, pruneState(before, answer))).toMatchObject(BY_TIME);
   });
 
-  test("when an archive node is unreachable and another node lacks old state", async () => {
+  test("when an archive node is unreachable and another node lacks old state", async ({ find }) => {
     const start = await find(DEPLOYED_AT_17, noState, () => ({ status: 503 }));
     expect(start).toMatchObject({ ...BY_TIME, reason: expect.stringContaining("does not answer") });
   });
 
-  test("when a found block cannot be verified", async () => {
+  test("when a found block cannot be verified", async ({ find }) => {
     expect(await find({ ...DEPLOYED_AT_17, deployedBefore: null }, undefined)).toMatchObject(BY_TIME);
   });
 
-  test("when the registry is not deployed", async () => {
+  test("when the registry is not deployed", async ({ find }) => {
     const deployment = { ...DEPLOYED_AT_17, address: addressOf(99) };
     const reason = expect.stringContaining("not deployed");
     expect(await find(deployment, undefined)).toMatchObject({ ...BY_TIME, reason });
   });
 
-  test("which is block 0 when the chain is younger than the deployment window", async () => {
+  test("which is block 0 when the chain is younger than the deployment window", async ({ find }) => {
     const deployment = { ...DEPLOYED_AT_17, deployedAfter: "2022-09-22T19:09:54Z" };
     expect(await find(deployment, noState)).toMatchObject({ block: 0, source: "time" });
   });
 
   test.for([
-    ["as pruned", () => ({ error: { code: 4444, message: "pruned history unavailable" } })],
+    ["as pruned", prunedHistory],
     ["as unknown", () => ({ result: null })],
     ["with timestamps of 0", blockOfTime(0)],
-  ] as const)("when blocks before it are reported %s", { timeout: 30_000 }, async ([, answer]) => {
+  ] as const)("when blocks before it are reported %s", { timeout: 30_000 }, async ([, answer], { find }) => {
     expect(await find(DEPLOYED_AT_17, pruneBlocks(10, answer))).toMatchObject(BY_TIME);
   });
 
-  test("on the second endpoint when the first one lacks old blocks", async () => {
-    const noBlocks = pruneBlocks(30, () => ({ error: { code: 4444, message: "pruned history unavailable" } }));
+  test("on the second endpoint when the first one lacks old blocks", async ({ find }) => {
+    const noBlocks = pruneBlocks(30, prunedHistory);
     expect(await find(DEPLOYED_AT_17, noBlocks, noState)).toMatchObject(BY_TIME);
   });
 });
 
 describe("findStartBlock() finds nothing", () => {
-  const noBlocks = pruneBlocks(30, () => ({ error: { code: 4444, message: "pruned history unavailable" } }));
+  const noBlocks = pruneBlocks(30, prunedHistory);
 
-  test("and returns block 0 when the node has neither old state nor old blocks", async () => {
+  test("and returns block 0 when the node has neither old state nor old blocks", async ({ find }) => {
     const reason = "the RPC is not an archive node: it has no state of old blocks; an RPC endpoint has no old blocks";
     expect(await find(DEPLOYED_AT_17, noBlocks)).toEqual({ block: 0, source: "genesis", reason });
   });
 
-  test("and returns the floor of the table instead, if there is one", async () => {
+  test("and returns the floor of the table instead, if there is one", async ({ find }) => {
     const start = await find({ ...DEPLOYED_AT_17, startBlockFloor: 5 }, noBlocks);
     expect(start).toMatchObject({ block: 5, source: "floor" });
   });
 
-  test("in blocks whose timestamps are not in order", async () => {
+  test("in blocks whose timestamps are not in order", async ({ find }) => {
     const reason = expect.stringContaining("not in order");
     // Block 20 and earlier ones seem to be younger than the newest one.
     const disordered = pruneBlocks(21, blockOfTime(timestampOf(99)));
     expect(await find(DEPLOYED_AT_17, disordered)).toMatchObject({ block: 0, reason });
   });
 
-  test("in blocks with timestamps of 0, which are not earlier than the deployment", async () => {
+  test("in blocks with timestamps of 0, which are not earlier than the deployment", async ({ find }) => {
     expect(await find(DEPLOYED_AT_17, pruneBlocks(25, blockOfTime(0)))).toMatchObject({ block: 0, source: "genesis" });
   });
 
-  test("on a node that has not reached the deployment", async () => {
+  test("on a node that has not reached the deployment", async ({ find }) => {
     const deployment = { ...DEPLOYED_AT_17, address: addressOf(99), deployedAfter: timeOf(50) };
     const reason = expect.stringContaining("not reached");
     expect(await find(deployment, undefined)).toMatchObject({ block: 0, reason });
   });
 
-  test("and throws when the node goes down", async () => {
+  test("and throws when the node goes down", async ({ find }) => {
     let requests = 0;
     await expect(find(DEPLOYED_AT_17, () => (++requests > 6 ? { status: 503 } : undefined))).rejects.toThrow();
   });
 
-  test("and throws when only an unreachable node may have old blocks", async () => {
+  test("and throws when only an unreachable node may have old blocks", async ({ find }) => {
     await expect(find(DEPLOYED_AT_17, noBlocks, () => ({ status: 503 }))).rejects.toThrow();
   });
 });
@@ -334,7 +325,7 @@ describe("preparePlan()", () => {
 
   test("starts at block 0 when nothing is found, stores nothing, and uses a better endpoint later", async () => {
     const { prepare, proxy, database, readStored, lines } = await setUp();
-    proxy.intercept = pruneBlocks(5, () => ({ error: { code: 4444, message: "pruned history unavailable" } }));
+    proxy.intercept = pruneBlocks(5, prunedHistory);
     expect(await prepare()).toBe(0);
     expect(lines.join("\n")).toContain(
       "registry v1 is indexed from block 0, the first one of the chain: the RPC is not an archive node",

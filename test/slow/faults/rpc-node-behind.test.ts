@@ -3,7 +3,7 @@ import { expect } from "vitest";
 import { encodeV2 } from "../../../local/calls.ts";
 import { BlockMismatchError, readIndexSnapshot } from "../../support/index-state.ts";
 import { waitUntil, waitUntilIndexed } from "../../support/setup.ts";
-import { test } from "../../support/test.ts";
+import { test as base } from "../../support/test.ts";
 import { buildTransaction, type World, type WorldWallet } from "../../support/world.ts";
 
 // A node, or one of several behind one URL, that lacks the newest blocks or some of their logs.
@@ -12,7 +12,7 @@ import { buildTransaction, type World, type WorldWallet } from "../../support/wo
 /** More blocks than Ponder keeps as not final on this chain. */
 const DEEP = 65;
 
-test.override("chainOptions", { seed: 41, blocks: DEEP + 5, overWebSocket: false });
+const test = base.extend("chainOptions", { seed: 41, blocks: DEEP + 5, overWebSocket: false });
 test.afterEach(({ indexed }) => {
   indexed.proxy.intercept = () => undefined;
 });

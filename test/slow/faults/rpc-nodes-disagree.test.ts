@@ -1,8 +1,7 @@
 import { createClient, http, numberToHex } from "viem";
 import { expect, test } from "vitest";
-import { ComparedChain } from "../../support/compared-chain.ts";
 import { readIndexedHash } from "../../support/index-state.ts";
-import { Random } from "../../support/random.ts";
+import { createRandomChain } from "../../support/indexed-chain.ts";
 import { startRpcProxy } from "../../support/rpc-proxy.ts";
 import { connectClient, createDatabase, startIndexer, waitUntil, waitUntilIndexed } from "../../support/setup.ts";
 
@@ -34,8 +33,7 @@ const recordFork = async (url: string, blocks: number) => {
 };
 
 test("the index follows the fork of the node that answers, is right on each, and ends on the chain's fork", async () => {
-  const subject = await ComparedChain.create(8453, new Random(37));
-  await subject.mineRandomBlocks(8);
+  const subject = await createRandomChain(8453, 37, 8);
   const { local, chain } = subject;
   const [one, other] = [await startRpcProxy(local.url), await startRpcProxy(local.url)];
   const silence = (proxy: Proxy) => {

@@ -2,7 +2,7 @@ import { numberToHex } from "viem";
 import { describe, expect } from "vitest";
 import { buildContractRevocation, type launchIndexedSubject, readNewestBlock } from "../../support/indexed-chain.ts";
 import { waitUntil, waitUntilIndexed } from "../../support/setup.ts";
-import { test } from "../../support/test.ts";
+import { test as base } from "../../support/test.ts";
 
 // All tests share one chain and one indexer, and leave the index at the newest block.
 
@@ -11,7 +11,7 @@ const SECONDS_TO_UNDO = 10;
 const NO_REGISTRY_LOGS = `0x${"0".repeat(511)}1`;
 const hashOf = (byte: string) => `0x${byte.repeat(32)}`;
 
-test.override("chainOptions", { seed: 7, blocks: 12, overWebSocket: false });
+const test = base.extend("chainOptions", { seed: 7, blocks: 12, overWebSocket: false });
 test.afterEach(({ indexed }) => {
   indexed.proxy.intercept = () => undefined;
 });
