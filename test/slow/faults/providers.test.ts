@@ -1,95 +1,102 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { ComparedChain } from "../../support/compared-chain.ts";
-import { launchIndexedSubject } from "../../support/indexed-chain.ts";
+import { describe, expect } from "vitest";
+import type { ComparedChain } from "../../support/compared-chain.ts";
+import { createRandomChain } from "../../support/indexed-chain.ts";
 import { startIndexerProcess } from "../../support/indexer.ts";
 import { type Behaviour, type Bloom, dialects, simulateProvider } from "../../support/provider.ts";
-import { Random } from "../../support/random.ts";
 import { startRpcProxy } from "../../support/rpc-proxy.ts";
 import { connectClient, createDatabase, startIndexer, waitUntil, waitUntilIndexed } from "../../support/setup.ts";
+import { test as base } from "../../support/test.ts";
 
 // A real indexer behind simulated providers.
 
+const startProvider = async ({ local }: ComparedChain, behaviour: Behaviour) => {
+  const proxy = await startRpcProxy(local.url);
+  proxy.intercept = simulateProvider(local.url, behaviour);
+  return proxy.url;
+};
+
+const expectIndexed = async (subject: ComparedChain, databaseUrl: string, blocksBack: number[] = []) => {
+  await waitUntilIndexed(await connectClient(databaseUrl), subject.local, { seconds: 120 });
+  await subject.expectSameAnswers(databaseUrl, "registry", blocksBack);
+};
+
+const test = base
+  .extend("chainOptions", { seed: 73, blocks: 12, overWebSocket: true })
+  /** Makes the provider of `indexed` behave in a way until the test is over. */
+  .extend("behave", ({ indexed: { subject, proxy } }, { onCleanup }) => {
+    const behave = (behaviour: Behaviour) => {
+      proxy.intercept = simulateProvider(subject.local.url, behaviour);
+    };
+    onCleanup(() => behave({}));
+    return behave;
+  })
+  .extend(
+    "expectRight",
+    ({ indexed: { subject, databaseUrl } }) =>
+      () =>
+        expectIndexed(subject, databaseUrl, [1, 4]),
+  );
+
 describe("a backfill", () => {
-  test("of 150 blocks ends behind a provider that allows 10 blocks, and few requests a second", async () => {
-    const subject = await ComparedChain.create(8453, new Random(71));
-    await subject.mineRandomBlocks(150);
-    const proxy = await startRpcProxy(subject.local.url);
-    const { rateLimits } = dialects.alchemy;
+  const chainId = 8453;
+
+  test("of 60 blocks ends behind a provider that allows 10 blocks, and few requests a second", async () => {
+    const subject = await createRandomChain(chainId, 71, 60);
+    const [rateLimit] = dialects.alchemy.rateLimits;
     let [second, count] = [0, 0];
-    proxy.intercept = simulateProvider(subject.local.url, {
-      dialect: dialects.alchemy,
-      interrupt: () => {
-        const now = Math.floor(Date.now() / 1000);
-        [second, count] = [now, now === second ? count + 1 : 1];
-        return count > 40 ? rateLimits[0] : undefined;
-      },
-    });
+    const refuse = () => {
+      const now = Math.floor(Date.now() / 1000);
+      [second, count] = [now, now === second ? count + 1 : 1];
+      return count > 40 ? rateLimit : undefined;
+    };
+    const url = await startProvider(subject, { dialect: dialects.alchemy, interrupt: refuse });
     const databaseUrl = await createDatabase();
-    const database = await connectClient(databaseUrl);
-    await startIndexer({ databaseUrl, chains: [{ chainId: 8453, url: proxy.url }] });
-    await waitUntilIndexed(database, subject.local, { seconds: 120 });
-    await subject.expectSameAnswers(databaseUrl, "registry");
+    await startIndexer({ databaseUrl, chains: [{ chainId, url }] });
+    await expectIndexed(subject, databaseUrl);
   });
 
   test("does not begin while the only endpoint lacks the first logs, and begins with another endpoint", async () => {
-    const subject = await ComparedChain.create(8453, new Random(72));
-    await subject.mineRandomBlocks(3);
+    const subject = await createRandomChain(chainId, 72, 3);
     await subject.local.client.mine({ blocks: 1_200 });
     // Ponder cannot follow blocks that are mined at once: they have no parent hash.
     await subject.mineEmptyBlocks(70);
     await subject.mineRandomBlocks(3);
-    const proxy = await startRpcProxy(subject.local.url);
-    proxy.intercept = simulateProvider(subject.local.url, { logsSince: 100 });
+    const lacking = await startProvider(subject, { logsSince: 100 });
     const databaseUrl = await createDatabase();
-    const database = await connectClient(databaseUrl);
 
-    const refused = await startIndexerProcess({ databaseUrl, chains: [{ chainId: 8453, url: proxy.url }] });
+    const refused = await startIndexerProcess({ databaseUrl, chains: [{ chainId, url: lacking }] });
     expect(await refused.exited).toMatchObject({ code: 1 });
     expect(refused.output()).toMatch(/Base: PONDER_RPC_URL_8453 .* lacks history: it returns no logs of block \d+/);
 
-    const url = `${proxy.url},${subject.local.url}`;
-    const indexer = await startIndexer({ databaseUrl, chains: [{ chainId: 8453, url }] });
-    await waitUntilIndexed(database, subject.local, { seconds: 120 });
-    await subject.expectSameAnswers(databaseUrl, "registry");
+    const url = `${lacking},${subject.local.url}`;
+    const indexer = await startIndexer({ databaseUrl, chains: [{ chainId, url }] });
+    await expectIndexed(subject, databaseUrl);
     expect(indexer.output()).toContain("It is used for new blocks only.");
   });
 });
 
 describe("live, over a WebSocket", () => {
-  const behaviour: Behaviour = {};
-  let indexed: Awaited<ReturnType<typeof launchIndexedSubject>>;
-  beforeAll(async () => {
-    indexed = await launchIndexedSubject(73, 12, { overWebSocket: true });
-    indexed.proxy.intercept = simulateProvider(indexed.subject.local.url, behaviour);
-  });
-  afterAll(() => indexed?.stop());
-
-  const resetBehaviour = (next: Behaviour) => {
-    for (const key of Object.keys(behaviour) as (keyof Behaviour)[]) delete behaviour[key];
-    Object.assign(behaviour, next);
-  };
-  const expectIndexed = async (seconds: number) => {
-    const { subject, database, databaseUrl } = indexed;
-    await waitUntilIndexed(database, subject.local, { seconds });
-    await subject.expectSameAnswers(databaseUrl, "registry", [1, 4]);
-  };
-
-  test("bloom filters without the registries' bits delay a log, and lose none", async () => {
-    resetBehaviour({ bloom: "missing bits" });
-    const { subject } = indexed;
+  test("bloom filters without the registries' bits delay a log, and lose none", async ({
+    indexed: { subject, database, databaseUrl, indexer },
+    behave,
+    expectRight,
+  }) => {
+    behave({ bloom: "missing bits" });
     await subject.mineRandomBlocks(4);
-    const isRight = async () => {
+    await waitUntilIndexed(database, subject.local);
+    // The logs of all blocks are requested every 12 blocks, except those of the newest ones.
+    await subject.mineEmptyBlocks(16);
+    const findDifferences = async () => {
       await subject.mineEmptyBlocks(1);
-      return expectIndexed(5).then(
-        () => true,
-        () => false,
-      );
+      await sleep(1_000);
+      return subject.compareIndex(databaseUrl, "registry", { questions: [] }).catch(String);
     };
-    await waitUntil("the missed logs are indexed", isRight, 120);
+    await waitUntil("the missed logs are indexed", findDifferences, 120, (found) => found.length === 0);
+    expect(indexer.output()).toContain("starting it again");
     // From now on Ponder requests the logs of every block.
     await subject.mineRandomBlocks(2);
-    await expectIndexed(60);
+    await expectRight();
   });
 
   test.for<[Bloom, boolean]>([
@@ -99,62 +106,93 @@ describe("live, over a WebSocket", () => {
     ["ones", true],
     ["zeros", true],
   ])(
-    "bloom filters with %s lose no log and do not delay the index (no receipts: %s)",
-    async ([bloom, lacksReceipts]) => {
-      resetBehaviour({ bloom, lacksReceipts });
-      await indexed.subject.mineRandomBlocks(4);
-      await indexed.subject.mineEmptyBlocks(2);
-      await expectIndexed(30);
+    "bloom filters with %s lose no log and do not restart Ponder (no receipts: %s)",
+    async ([bloom, lacksReceipts], { indexed: { subject, indexer }, behave, expectRight }) => {
+      behave({ bloom, lacksReceipts });
+      const printed = indexer.output().length;
+      await subject.mineRandomBlocks(4);
+      await subject.mineEmptyBlocks(2);
+      await expectRight();
+      expect(indexer.output().slice(printed)).not.toContain("starting it again");
     },
   );
 
-  test("a node one block behind the others reverts no block", async () => {
+  test("a node one block behind the others reverts no block", async ({
+    indexed: { subject, indexer },
+    behave,
+    expectRight,
+  }) => {
     let polls = 0;
-    resetBehaviour({ countBehind: () => ++polls % 2 });
-    const { subject, indexer } = indexed;
+    behave({ countBehind: () => ++polls % 2 });
     const printed = indexer.output().length;
     for (let round = 0; round < 6; round++) {
+      const before = polls;
       await subject.mineRandomBlocks(1);
-      await sleep(600);
+      await waitUntil("a node with the block has answered, and one without it", () => polls >= before + 2);
     }
-    resetBehaviour({});
-    await expectIndexed(30);
+    behave({});
+    await expectRight();
     expect(indexer.output().slice(printed)).not.toMatch(/reorg/i);
   });
 
-  test("responses whose body stalls delay the index, and it recovers", async () => {
+  test("responses whose body stalls delay the index, and it recovers", async ({
+    indexed: { subject, database },
+    behave,
+    expectRight,
+  }) => {
     let count = 0;
-    resetBehaviour({ interrupt: () => (++count % 5 === 0 ? { stalls: true } : undefined) });
-    await indexed.subject.mineRandomBlocks(3);
-    await sleep(2_000);
-    resetBehaviour({});
-    await sleep(35_000);
-    // Ponder fetches a block that failed with the next one.
-    await indexed.subject.mineEmptyBlocks(1);
-    await expectIndexed(60);
+    let stalled = 0;
+    behave({
+      interrupt: () => {
+        if (++count % 5 !== 0) return undefined;
+        stalled++;
+        return { stalls: true };
+      },
+    });
+    await subject.mineRandomBlocks(3);
+    await waitUntil("responses stall", () => stalled > 1);
+    behave({});
+    // Ponder fetches a block that failed with the next one. A stalled response counts as a failure after 30 s.
+    const recover = async () => {
+      await subject.mineEmptyBlocks(1);
+      return waitUntilIndexed(database, subject.local, { seconds: 5 }).then(
+        () => true,
+        () => false,
+      );
+    };
+    await waitUntil("the index recovers", recover, 120);
+    await expectRight();
   });
 
-  test("a WebSocket that announces nothing delays the index, and a reorg is reverted", async () => {
-    resetBehaviour({});
-    const { subject, heads } = indexed;
+  test("a WebSocket that announces nothing delays the index, and a reorg is reverted", async ({
+    indexed: { subject, heads },
+    expectRight,
+  }) => {
     if (heads) heads.isSilent = true;
     await subject.mineRandomBlocks(3);
-    await expectIndexed(30);
+    await expectRight();
     await subject.chain.revertBlocks(2);
     await subject.mineRandomBlocks(3);
-    await expectIndexed(30);
+    await expectRight();
     if (heads) heads.isSilent = false;
   });
 
-  test("a provider that refuses the logs of a whole block is asked by address", async () => {
-    resetBehaviour({ dialect: { ...dialects.reth, results: { ...dialects.reth.results, logs: 0 } } });
-    behaviour.interrupt = ({ method, params }) => {
-      const { address, blockHash } = (params?.[0] ?? {}) as { address?: unknown; blockHash?: unknown };
-      const isWhole = method === "eth_getLogs" && blockHash !== undefined && address === undefined;
-      return isWhole ? dialects.reth.size.refuse() : undefined;
-    };
-    behaviour.maxLogs = 10_000;
-    await indexed.subject.mineRandomBlocks(3);
-    await expectIndexed(30);
+  test("a provider that refuses the logs of a whole block is asked by address", async ({
+    indexed: { subject },
+    behave,
+    expectRight,
+  }) => {
+    let refused = 0;
+    behave({
+      interrupt: ({ method, params }) => {
+        const { address, blockHash } = (params?.[0] ?? {}) as { address?: unknown; blockHash?: unknown };
+        if (method !== "eth_getLogs" || blockHash === undefined || address !== undefined) return undefined;
+        refused++;
+        return dialects.reth.size.refuse();
+      },
+    });
+    await subject.mineRandomBlocks(3);
+    await expectRight();
+    expect(refused).toBeGreaterThan(0);
   });
 });
