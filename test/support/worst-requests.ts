@@ -1,29 +1,22 @@
-import type { Description } from "./openapi.ts";
+import { type FuzzRequest, listFields, replaceIn } from "./fuzz.ts";
+import type { Operation } from "./openapi.ts";
 
-// The most expensive requests that the limits let through, drawn from the OpenAPI document: every parameter and every
-// field of a body gets the longest, deepest and most repeated values. A new operation is attacked the day it exists.
+// The most expensive requests that the limits let through, drawn from the operations of an OpenAPI document: every
+// parameter and every field of a body gets the longest, deepest and most repeated values.
 
-export type WorstRequest = {
+export type WorstRequest = FuzzRequest & {
   /** What is attacked, and how. */
   name: string;
-  method: string;
-  path: string;
   headers: Record<string, string>;
-  body: string;
 };
 
 /** Limits of the service, less some room for the rest of a request. */
 const URL_LENGTH = 4_000;
 const HEADER_BYTES = 7_500;
 
-type Schema = {
-  $ref?: string;
-  type?: string | string[];
-  anyOf?: Schema[];
-  properties?: Record<string, Schema>;
-  items?: Schema;
-};
-type Operation = NonNullable<Description["paths"][string]["get"]>;
+/** Values that a parser, a pattern or a conversion takes longest for. */
+const HARD = /nested arrays|many keys|number 99|"9"|"URI: "|repeated|base64 of "[.~]/;
+export const isHard = ({ name }: WorstRequest) => HARD.test(name);
 
 /** Texts that parsers, patterns and conversions may take long for, as URLs and bodies can repeat them. */
 const TEXTS = [
@@ -56,7 +49,7 @@ const drawQueries = (name: string, length: number): [how: string, query: string]
   ["malformed and repeated", fill(`${name}=%zz&`, length)],
 ];
 
-const drawUrls = (path: string, { parameters = [] }: Operation): WorstRequest[] => {
+const drawUrls = ({ method, path, parameters }: Operation): WorstRequest[] => {
   const exampleOf = ({ schema }: (typeof parameters)[number]) => String(schema.example ?? "1");
   const fillPath = (values: Record<string, string> = {}) =>
     parameters
@@ -73,9 +66,7 @@ const drawUrls = (path: string, { parameters = [] }: Operation): WorstRequest[] 
       ? TEXTS.map((text) => [`${name}: ${JSON.stringify(text)} …`, fillPath({ [name]: fill(encode(text), room) })])
       : drawQueries(name, room).map(([how, query]) => [`${name}: ${how}`, `${fillPath()}?${required(name)}&${query}`]),
   );
-  const requests = urls.map(([how, url]) => ({ name: how, method: "GET", path: url, headers: {}, body: "" }));
-  // Headers are read before parameters, in the same way for every operation.
-  return parameters.length === 0 ? drawHeaders(path) : requests;
+  return urls.map(([name, url]) => ({ name, method, path: url, headers: {}, body: "" }));
 };
 
 const HEADERS = [
@@ -94,36 +85,6 @@ export const drawHeaders = (path: string): WorstRequest[] =>
       body: "",
     })),
   );
-
-type Field = { path: readonly string[]; schema: Schema };
-
-/** Lists the fields of a schema, with the names and array items that lead to them. */
-const listFields = (schema: Schema, resolve: (schema: Schema) => Schema, path: readonly string[] = []): Field[] => {
-  const { properties = {}, items, anyOf = [] } = resolve(schema);
-  return [
-    { path, schema },
-    ...Object.entries(properties).flatMap(([name, field]) => listFields(field, resolve, [...path, name])),
-    ...(items ? listFields(items, resolve, [...path, "item"]) : []),
-    ...anyOf.flatMap((each) => listFields(each, resolve, path).slice(1)),
-  ];
-};
-
-/** Writes JSON with one value replaced by a text that need not be JSON. */
-const replaceIn = (example: unknown, path: readonly string[], json: string): string => {
-  const [name, ...rest] = path;
-  if (name === undefined) return json;
-  if (Array.isArray(example)) {
-    // The last example has the most fields.
-    const others = example.slice(0, -1).map((each) => JSON.stringify(each));
-    return `[${[...others, replaceIn(example.at(-1), rest, json)].join()}]`;
-  }
-  const fields: Record<string, unknown> = { ...(example as object) };
-  const written = { ...Object.fromEntries(Object.entries(fields).map(([key, value]) => [key, JSON.stringify(value)])) };
-  written[name] = replaceIn(fields[name], rest, json);
-  return `{${Object.entries(written)
-    .map(([key, value]) => `${JSON.stringify(key)}:${value}`)
-    .join()}}`;
-};
 
 /** Values of a field as JSON, of some length. */
 const VALUES: [how: string, write: (length: number) => string][] = [
@@ -148,64 +109,29 @@ const VALUES: [how: string, write: (length: number) => string][] = [
 const list = (length: number, write: (index: number) => string) =>
   Array.from({ length }, (_, index) => write(index)).join();
 
-type Content = { schema: Schema; example: unknown };
-
-function* drawBodies(
-  request: Pick<WorstRequest, "method" | "path">,
-  { schema, example }: Content,
-  resolve: (schema: Schema) => Schema,
-  maxBytes: number,
-): Generator<WorstRequest> {
-  for (const { path } of listFields(schema, resolve)) {
-    const room = maxBytes - replaceIn(example, path, "").length;
+function* drawBodies({ method, path: url, body: content }: Operation, maxBytes: number): Generator<WorstRequest> {
+  for (const { path } of content ? listFields(content.schema) : []) {
+    const room = maxBytes - replaceIn(content?.example, path, "").length;
     for (const [how, write] of VALUES) {
-      const body = replaceIn(example, path, write(room));
+      const body = replaceIn(content?.example, path, write(room));
       const name = `${path.join(".") || "body"}: ${how}`;
       // Some texts grow when they are encoded.
       if (Buffer.byteLength(body) > maxBytes) continue;
-      yield { ...request, name, headers: { "Content-Type": "application/json" }, body };
+      yield { name, method, path: url, headers: { "Content-Type": "application/json" }, body };
     }
   }
 }
 
-/** The message of session requests: a test may replace it by one that it was given. */
-export const EXAMPLE_MESSAGE = "x wants you to sign in";
-
-/** The operations of the developer page, which the document leaves out. */
-const PORTAL: Description["paths"] = Object.fromEntries(
-  Object.entries({
-    challenge: { address: `0x${"1".repeat(40)}`, chainId: 1 },
-    session: { message: EXAMPLE_MESSAGE, signature: `0x${"1b".repeat(65)}` },
-    keys: { name: "key" },
-  }).map(([name, example]) => {
-    const properties = Object.fromEntries(Object.keys(example).map((field) => [field, {}]));
-    const content = { "application/json": { example, schema: { properties } } };
-    return [`/developers/api/${name}`, { post: { operationId: name, requestBody: { content }, responses: {} } }];
-  }),
-);
-
-/** Draws bodies for every operation of the developer page, as its own page would send them. */
-export function* drawWorstPortalRequests(origin: string): Generator<WorstRequest> {
-  // Room for a real message, and no signature above its own limit.
-  for (const request of drawWorstRequests({ openapi: "3.1.0", paths: PORTAL }, 30_000)) {
-    yield { ...request, headers: { ...request.headers, Origin: origin } };
-  }
-}
-
 /**
- * Draws requests for every operation of a document, one at a time: together, the bodies would fill the memory.
+ * Draws requests for every operation, one at a time: together, the bodies would fill the memory.
  * @param maxBytes - the largest body that is let through
  */
-export function* drawWorstRequests(document: Description, maxBytes: number): Generator<WorstRequest> {
-  const schemas = (document.components?.schemas ?? {}) as Record<string, Schema>;
-  const resolve = (schema: Schema): Schema =>
-    schema.$ref === undefined ? schema : (schemas[schema.$ref.split("/").at(-1) ?? ""] ?? {});
-  for (const [path, methods] of Object.entries(document.paths)) {
-    for (const [name, operation] of Object.entries(methods)) {
-      const { schema, example = {} } = operation.requestBody?.content["application/json"] ?? {};
-      const request = { method: name.toUpperCase(), path };
-      const drawn = schema ? drawBodies(request, { schema, example }, resolve, maxBytes) : drawUrls(path, operation);
-      for (const each of drawn) yield { ...each, name: `${name} ${path}, ${each.name}` };
+export function* drawWorstRequests(operations: readonly Operation[], maxBytes: number): Generator<WorstRequest> {
+  for (const operation of operations) {
+    // Headers are read before parameters, in the same way for every operation.
+    const isBare = operation.method === "GET" && operation.parameters.length === 0;
+    for (const drawn of [isBare ? drawHeaders(operation.path) : drawUrls(operation), drawBodies(operation, maxBytes)]) {
+      for (const each of drawn) yield { ...each, name: `${operation.name}, ${each.name}` };
     }
   }
 }

@@ -1,0 +1,4 @@
+import { testWorstTurns } from "../../support/worst-turns.ts";
+
+// Every parameter and field in every form that the limits let through.
+testWorstTurns(() => true);
