@@ -56,6 +56,10 @@ const open = async () => {
   return { databaseUrl, client, popular: await wallet(client, "popular") };
 };
 
+/** Delegations of the popular wallet of a large database, and those that a pair of wallets shares. */
+const FANS = 200_000;
+const SHARED = 10_000;
+
 /** Creates a database with the samples, and a wallet to which many others delegated a token in v2. */
 export const createPopularDatabase = async (fans: number) => {
   const database = await open();
@@ -64,10 +68,10 @@ export const createPopularDatabase = async (fans: number) => {
 };
 
 /**
- * Creates a database with the samples, a million delegations in v2 and a hundred thousand in v1: most between wallets
- * with few, one pair of wallets that share ten thousand tokens, and in v2 one wallet to which 200,000 others delegated.
+ * Creates a database with the samples, as many delegations in v2 and a tenth of them in v1: most between wallets with
+ * few, one pair of wallets that share ten thousand tokens, and in v2 one wallet to which 200,000 others delegated.
  */
-export const createMillionDatabase = async () => {
+export const createLargeDatabase = async (delegations: number) => {
   const { client, ...database } = await open();
   const few = { vault: await wallet(client, "vault", 7), delegate: await wallet(client, "delegate", 7) };
   const many = { vault: await wallet(client, "collector"), delegate: await wallet(client, "friend") };
@@ -79,13 +83,13 @@ export const createMillionDatabase = async () => {
   );
   for (const { name } of indexes) await client.query(`drop index ${name}`);
   for (const [version, count] of [
-    ["v1", 90_000],
-    ["v2", 790_000],
+    ["v1", delegations / 10 - SHARED],
+    ["v2", delegations - SHARED - FANS],
   ] as const) {
     await insertFew(client, version, count);
-    await insertTokens(client, version, { vault: `'${many.vault}'`, delegate: many.delegate, last: 10_000 });
+    await insertTokens(client, version, { vault: `'${many.vault}'`, delegate: many.delegate, last: SHARED });
   }
-  await insertTokens(client, "v2", { vault: address("fan", "i"), delegate: database.popular, last: 200_000 });
+  await insertTokens(client, "v2", { vault: address("fan", "i"), delegate: database.popular, last: FANS });
   // One delegation of the same kind as the ten thousand shared ones.
   await insertTokens(client, "v2", { vault: `'${few.vault}'`, delegate: few.delegate, first: 5000, last: 5000 });
   for (const { definition } of indexes) await client.query(definition);
