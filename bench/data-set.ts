@@ -44,9 +44,9 @@ const FIRST_BLOCK = 1_000;
 /** The newest indexed block, after all of them. */
 export const NEWEST_BLOCK = 100_000_000;
 
-/** A vault with 100,000 changes of 100 delegations. */
+/** A vault with 100,000 changes of 100 delegations, or fewer in a small data set. */
 const BUSY_VAULT = makeAddress("collector", 1_000_000);
-const BUSY_CHANGES = 100_000;
+const countBusyChanges = (size: number) => Math.min(100_000, size);
 export const busyDelegation = (number: number) => ({
   ...makeDelegation(number),
   vault: BUSY_VAULT,
@@ -103,7 +103,7 @@ const fill = async (databaseUrl: string, size: number) => {
       const insert = (table: string) => insertDelegations(client, table, version, size);
       await fillTable(client, schema, `delegation_${version}`, insert);
     }
-    await fillTable(client, schema, "delegation_change", (log) => insertChanges(client, schema, log));
+    await fillTable(client, schema, "delegation_change", (log) => insertChanges(client, schema, log, size));
     // All of these blocks are indexed.
     await client.query(`update ${schema}.indexed_block set number = ${NEWEST_BLOCK}`);
     await client.query("vacuum analyze");
@@ -158,7 +158,7 @@ const insertDelegations = async (client: pg.Client, table: string, version: "v1"
 };
 
 /** Inserts the change that made each delegation, and those of the busy vault. */
-const insertChanges = async (client: pg.Client, schema: string, log: string) => {
+const insertChanges = async (client: pg.Client, schema: string, log: string, size: number) => {
   const columns = `chain_id, block_number, log_index, ordinal, registry, vault, delegate, type, contract, token_id, rights,
     active, was_active, amount, event, block_timestamp, transaction_hash, made_block, made_log_index`;
   for (const [version, logIndex, rights] of [
@@ -178,6 +178,6 @@ const insertChanges = async (client: pg.Client, schema: string, log: string) => 
      select 1, ${FIRST_BLOCK} + i, 500, 0, 'v2', '${BUSY_VAULT}', ${addressSql("delegate", "i % 100")}, 'ALL', '${zeroAddress}', 0,
        '${zeroHash}', i / 100 % 2 = 0, i / 100 % 2 = 1, 0, 'DelegateAll', 1700000000 + i, '0x' || repeat(md5(i::text), 2),
        ${FIRST_BLOCK} + i - i / 100 % 2 * 100, 500
-     from generate_series(0, ${BUSY_CHANGES - 1}) i`,
+     from generate_series(0, ${countBusyChanges(size) - 1}) i`,
   );
 };

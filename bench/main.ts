@@ -41,18 +41,40 @@ const QUICK: typeof FULL = {
   lagMs: 10_000,
   checks: 2_000,
 };
+/** Starts every part and every baseline, for tests. Its figures say nothing. */
+const SMOKE: typeof FULL = {
+  delegations: 4_000,
+  few: 4_000,
+  many: 4_000,
+  rounds: 1,
+  ms: 50,
+  warmUpMs: 50,
+  events: 1_000,
+  samples: 1,
+  chainCounts: [2],
+  lagMs: 1_000,
+  checks: 200,
+};
 const PARTS = ["http", "growth", "backfill", "live", "chains", "client"] as const;
 
 await runUntilStopped(async () => {
   const { values: options } = parseArgs({
-    options: { quick: { type: "boolean", default: false }, only: { type: "string" } },
+    options: {
+      quick: { type: "boolean", default: false },
+      smoke: { type: "boolean", default: false },
+      only: { type: "string" },
+    },
   });
   const { only } = options;
   if (only !== undefined && !PARTS.some((part) => part === only)) {
     throw new Error(`--only ${only} is unknown. The parts are ${PARTS.join(", ")}.`);
   }
   const isWanted = (part: (typeof PARTS)[number]) => only === undefined || only === part;
-  const plan = options.quick ? QUICK : FULL;
+  const [scale, plan] = options.smoke
+    ? (["smoke", SMOKE] as const)
+    : options.quick
+      ? (["quick", QUICK] as const)
+      : (["full", FULL] as const);
   const startedAt = performance.now();
   const log = (message: string) =>
     console.error(`${String(Math.round((performance.now() - startedAt) / 1000)).padStart(5)} s  ${message}`);
@@ -86,7 +108,7 @@ await runUntilStopped(async () => {
     await postgres.stop();
   }
 
-  const results = join(DATA, options.quick ? "quick.json" : "full.json");
+  const results = join(DATA, `${scale}.json`);
   mkdirSync(DATA, { recursive: true });
   writeFileSync(results, JSON.stringify({ at: new Date(), machine: describeMachine(), plan, cases }, null, 2));
   console.log(renderTable(cases));

@@ -1,26 +1,24 @@
-import { join } from "node:path";
-import { PassThrough } from "node:stream";
 import type pg from "pg";
 import { type Address, getAddress, type Hex, zeroHash } from "viem";
 import { expect, inject, onTestFinished, test } from "vitest";
 import { createDataSets } from "../../bench/data-set.ts";
-import { startPonderApi } from "../../bench/ponder-api.ts";
-import { startNode } from "../../process/child.ts";
-import { isUp } from "../../process/is-up.ts";
-import { findFreePort } from "../../process/ports.ts";
-import { isBalanceCheck } from "../../registry/check-rule.ts";
-import { AIRDROP, FRESH_FOR_A_DAY, startTestApi } from "../support/api.ts";
+import { createKey, Servers } from "../../bench/servers.ts";
+import { CHECKS, isBalanceCheck } from "../../registry/check-rule.ts";
+import {
+  AIRDROP,
+  createSampleDatabase,
+  FRESH_FOR_A_DAY,
+  GUEST,
+  OTHER,
+  startTestApi,
+  UNLIMITED,
+} from "../support/api.ts";
 import { readServedSchema } from "../support/index-copy.ts";
 import { type Random, seededRandom } from "../support/random.ts";
-import { connectClient, waitUntil } from "../support/setup.ts";
+import { connectClient } from "../support/setup.ts";
 
 const DELEGATIONS = 25_000;
 const QUESTIONS = 100;
-
-const CHECKS = {
-  v1: ["all", "contract", "token"],
-  v2: ["all", "contract", "erc721", "erc20", "erc1155"],
-} as const;
 
 test("the benchmark's baselines give the service's answers and leave the index unchanged", async () => {
   const random = seededRandom(import.meta.filename);
@@ -32,10 +30,12 @@ test("the benchmark's baselines give the service's answers and leave the index u
   const metaBefore = await readMeta();
 
   const service = await startTestApi({ databaseUrl, env: FRESH_FOR_A_DAY });
-  const port = await findFreePort();
-  const ponder = await startPonderApi({ databaseUrl, schema, port });
-  onTestFinished(() => ponder.stop());
-  const baselines = await startBaselines(databaseUrl, schema);
+  const servers = new Servers();
+  onTestFinished(() => servers.stop());
+  const [ponder, baselines] = await Promise.all([
+    servers.startPonder(databaseUrl),
+    servers.startBaselines(databaseUrl),
+  ]);
 
   const seen = new Set<string>();
   for (const version of ["v1", "v2"] as const) {
@@ -47,11 +47,15 @@ test("the benchmark's baselines give the service's answers and leave the index u
         const asked = version === "v1" ? `delegate=${to}&vault=${from}&${new URLSearchParams(rest)}` : query;
         const path = `/registry/${version}/check/${check}?${asked}&numbers=string`;
         const expected = await fetchText(`${service.url}${path}`);
-        expect(await fetchText(`http://127.0.0.1:${port}/check/${version}/${check}?${query}`), path).toBe(expected);
+        expect(await fetchText(`http://127.0.0.1:${ponder.port}/check/${version}/${check}?${query}`), path).toBe(
+          expected,
+        );
         seen.add(`${version} ${check} ${/^"[1-9]\d{0,76}"$/.test(expected) ? "amount" : expected}`);
 
         if (version === "v2" && check === "all" && rest.rights === zeroHash) {
-          expect(await fetchText(`${baselines}/query?to=${to}&from=${from}`), path).toBe(expected);
+          expect(await fetchText(`http://127.0.0.1:${baselines.port}/query?to=${to}&from=${from}`), path).toBe(
+            expected,
+          );
         }
       }
     }
@@ -73,27 +77,32 @@ test("the benchmark's baselines give the service's answers and leave the index u
   expect(wallets.length).toBeGreaterThan(60);
   for (const { wallet } of wallets) {
     const expected = await fetchText(`${service.url}/registry/v2/${wallet}?numbers=string`);
-    expect(await fetchText(`${baselines}/list-drizzle/${wallet}`), wallet).toBe(expected);
+    expect(await fetchText(`http://127.0.0.1:${baselines.port}/list-drizzle/${wallet}`), wallet).toBe(expected);
   }
 
   expect(await readMeta()).toEqual(metaBefore);
 });
 
-const startBaselines = async (databaseUrl: string, schema: string): Promise<string> => {
-  const port = await findFreePort();
-  const args = ["--port", String(port), "--database-url", databaseUrl, "--schema", schema];
-  const child = startNode(join(import.meta.dirname, "../../bench/baselines.ts"), args, {
-    output: new PassThrough().resume(),
-    env: process.env,
-  });
-  onTestFinished(() => child.stop());
-  const url = `http://127.0.0.1:${port}`;
-  await waitUntil("the baselines listen", () => isUp(`${url}/bare`));
-  return url;
-};
+test("the service from memory answers every check without the database", async () => {
+  const databaseUrl = await createSampleDatabase();
+  const servers = new Servers();
+  onTestFinished(() => servers.stop());
+  const { port } = await servers.startMemoryApi(databaseUrl, UNLIMITED);
+  const key = await createKey(databaseUrl);
+  for (const [version, checks] of Object.entries(CHECKS)) {
+    for (const check of checks) {
+      // The database's own answer is false, or 0.
+      const path = `/registry/${version}/check/${check}?delegate=${OTHER}&vault=${GUEST}&contract=${GUEST}&tokenId=1`;
+      const ask = () => fetchText(`http://127.0.0.1:${port}${path}`, { "X-API-KEY": key });
+      // One question has a statement of its own, several share one.
+      const answers = [await ask(), ...(await Promise.all(Array.from({ length: 20 }, ask)))];
+      expect(answers, path).toEqual(new Array(21).fill("true"));
+    }
+  }
+});
 
-const fetchText = async (url: string): Promise<string> => {
-  const response = await fetch(url);
+const fetchText = async (url: string, headers: Record<string, string> = {}): Promise<string> => {
+  const response = await fetch(url, { headers });
   const body = await response.text();
   if (response.status !== 200) throw new Error(`${url}: ${response.status} ${body}`);
   return body;
