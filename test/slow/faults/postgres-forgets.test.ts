@@ -20,6 +20,8 @@ import { waitUntil, waitUntilIndexed } from "../../support/setup.ts";
 /** Longest time that Postgres can be set to keep rows only in memory. */
 const KEPT_IN_MEMORY_MS = 10_000;
 const CRASHES = 2;
+/** Ponder stores the changes of a range in parts. After this long without one it waits for logs. */
+const QUIET_MS = 3_000;
 /** Share of the checks to compare. Lists, which hold everything, are always compared. */
 const COMPARED = 0.1;
 
@@ -72,11 +74,21 @@ const startForgetfulPostgres = async () => {
 const indexIn = async (postgres: Awaited<ReturnType<typeof startForgetfulPostgres>>, seed: number, blocks: number) => {
   const random = new Random(seed);
   const subject = await ComparedChain.create(8453, random);
-  subject.questions = subject.questions.filter(() => random.chance(COMPARED));
   await subject.mineRandomBlocks(blocks);
+  subject.questions = subject.questions.filter(() => random.chance(COMPARED));
   const rpc = await startRpcProxy(subject.local.url);
   const chain = { chainId: subject.local.chainId, url: rpc.url };
   const indexer = await startIndexerProcess({ databaseUrl: postgres.url, chains: [chain] });
+  /** Counts the stored changes. */
+  const changes = () =>
+    postgres.withClient(async (client) => {
+      const [schema] = await findIndexes(client);
+      if (!schema) return 0;
+      const log = await client
+        .query(`select count(*)::int from ${schema}.delegation_change`)
+        .catch(() => ({ rows: [] }));
+      return Number(log.rows[0]?.count ?? 0);
+    });
   return {
     subject,
     indexer,
@@ -87,16 +99,17 @@ const indexIn = async (postgres: Awaited<ReturnType<typeof startForgetfulPostgre
         const blocks = await client.query(`select number::int from ${await readServedSchema(client)}.indexed_block`);
         return Number(blocks.rows[0]?.number ?? 0);
       }),
-    /** Counts the stored changes. */
-    changes: () =>
-      postgres.withClient(async (client) => {
-        const [schema] = await findIndexes(client);
-        if (!schema) return 0;
-        const log = await client
-          .query(`select count(*)::int from ${schema}.delegation_change`)
-          .catch(() => ({ rows: [] }));
-        return Number(log.rows[0]?.count ?? 0);
-      }),
+    changes,
+    /** Waits until the backfill has stored more changes, and waits for logs. Returns the number of changes. */
+    stored: async ({ isHolding }: ReturnType<typeof holdLogsAfter>, before = 0) => {
+      let [count, since] = [0, 0];
+      await waitUntil("a part of history is stored", async () => {
+        const now = await changes();
+        if (now !== count) [count, since] = [now, Date.now()];
+        return isHolding() && count > before && Date.now() - since > QUIET_MS;
+      });
+      return count;
+    },
   };
 };
 
@@ -130,9 +143,9 @@ test("the index has every published block after Postgres crashes, and after a la
 
 test("a backfill misses nothing when Postgres crashes", async () => {
   const postgres = await startForgetfulPostgres();
-  const { subject, indexer, rpc, caughtUp, changes } = await indexIn(postgres, 59, 70);
+  const { subject, indexer, rpc, caughtUp, changes, stored } = await indexIn(postgres, 59, 70);
   const hold = holdLogsAfter(rpc, 30);
-  const before = await waitUntil("a part of history is stored", async () => (hold.isHolding() ? changes() : 0));
+  const before = await stored(hold);
   await postgres.crash();
   expect(await changes()).toBeGreaterThanOrEqual(before);
   hold.release();
@@ -142,11 +155,13 @@ test("a backfill misses nothing when Postgres crashes", async () => {
   expect(indexer.output()).toContain("The connection to the database was lost");
 });
 
+// Not with every seed: if the first row that Ponder stores after the gap is one that the standby never lost, Ponder ends
+// by itself because of the duplicate, before Postgres can refuse it.
 test("a backfill misses nothing when a lagging standby takes over", async () => {
   const postgres = await startForgetfulPostgres();
-  const { subject, indexer, rpc, caughtUp, changes } = await indexIn(postgres, 67, 115);
+  const { subject, indexer, rpc, caughtUp, changes, stored } = await indexIn(postgres, 67, 150);
   let hold = holdLogsAfter(rpc, 30);
-  const kept = await waitUntil("a part of history is stored", async () => (hold.isHolding() ? changes() : 0));
+  const kept = await stored(hold);
   // While the indexer is suspended, Postgres itself stops Ponder from storing rows after a gap. Ponder waits for logs when
   // Postgres ends: in the middle of an event, it would end by itself.
   process.kill(indexer.pid, "SIGSTOP");
@@ -156,8 +171,7 @@ test("a backfill misses nothing when a lagging standby takes over", async () => 
     const { release } = hold;
     hold = holdLogsAfter(rpc, 80);
     release();
-    const isMoreStored = async () => hold.isHolding() && (await changes()) > kept;
-    await waitUntil("more of history is stored", isMoreStored);
+    await stored(hold, kept);
     await postgres.takeCopy();
     expect(await changes()).toBe(kept);
     hold.release();

@@ -196,22 +196,22 @@ test("a replica serves long lists and exports, and statements that conflict with
   let isOver = false;
   const askAgainAndAgain = async () => {
     for (; !isOver; await sleep(1)) {
-      // Long enough that a lock finds some of them reading.
-      const text = "select count(pg_sleep(0.01)) from (select from registry.delegation_v2 limit 1) one";
+      const text = "select count(*) from (select from registry.delegation_v2 limit 1) one";
       const counted = asked.read<{ count: string }>("checks", { name: "any", text, params: [] }, {});
-      told.add(await counted.then(([row]) => String(row?.count)).catch((error) => error.message));
+      told.add(await counted.then(([row]) => String(row?.count)).catch(({ problem, message }) => problem ?? message));
     }
   };
   const asking = Promise.all(Array.from({ length: 12 }, askAgainAndAgain));
-  const enough = (await conflicts()) + 150;
+  const enough = (await conflicts()) + 60;
   const provoke = async () => {
-    await lock();
+    for (let count = 0; count < 20; count++) await lock();
     return conflicts();
   };
-  await waitUntil("there were 150 conflicts", provoke, 150, (count) => count > enough);
+  await waitUntil("there were 60 conflicts", provoke, 150, (count) => count > enough);
   isOver = true;
   await asking;
-  told.delete("The index was changing. Try again in a moment.");
+  // A statement may be cancelled twice, or take too long on a busy machine.
+  told.delete("overloaded");
   expect([...told]).toEqual(["1"]);
   expect(lines).toEqual([]);
 });
