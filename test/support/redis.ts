@@ -12,7 +12,7 @@ import { captureOutput } from "./run.ts";
 import { waitUntil } from "./setup.ts";
 
 /** Path of an installed Redis or Valkey; null if there is none. */
-export const redisServer = findProgram("redis-server", "valkey-server");
+const redisServer = findProgram("redis-server", "valkey-server");
 
 /** Describes tests that need Redis. Without it they are skipped, and the title says why. */
 export const describeWithRedis = (title: string, tests: () => void) =>
