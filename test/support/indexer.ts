@@ -20,7 +20,7 @@ export type IndexerOptions = {
 };
 
 /** Prepares the settings of an indexer over local chains. INDEXER_LOG names a file for a copy of its output. */
-export const prepareIndexer = async ({ databaseUrl, chains, env = {} }: IndexerOptions) => {
+const prepareIndexer = async ({ databaseUrl, chains, env = {} }: IndexerOptions) => {
   const port = await findFreePort();
   const { output, printed } = captureOutput();
   if (process.env.INDEXER_LOG) output.pipe(createWriteStream(process.env.INDEXER_LOG, { flags: "a" }));
@@ -67,7 +67,7 @@ export const launchIndexerProcess = async (options: IndexerOptions) => {
 };
 
 /** Finds the running Ponder that listens on a port. */
-export const findPonderPid = (port: number): number | undefined =>
+const findPonderPid = (port: number): number | undefined =>
   listProcesses().find(
     ({ command, environment }) => command.includes("ponder.js") && environment.includes(`\0PORT=${port}\0`),
   )?.pid;
