@@ -6,8 +6,7 @@ import { maxUint256, stringToHex } from "viem";
 import { beforeAll, describe, expect, test } from "vitest";
 import { exportCommand } from "../../commands/export/export-command.ts";
 import { createSampleDatabase } from "../support/api.ts";
-import { addChanges, createFolder, runExport, startExport } from "../support/commands.ts";
-import { createRoleSettings, runRoles } from "../support/commands.ts";
+import { addChanges, createFolder, createRoleSettings, runExport, runRoles, startExport } from "../support/commands.ts";
 import { connectClient, createDatabase } from "../support/setup.ts";
 
 const RIGHTS = 'say "hi", twice';

@@ -5,9 +5,9 @@ import { deriveScramVerifier } from "../../commands/roles/scram-verifier.ts";
 import { startEndingLongReaders } from "../../indexer/shards/end-long-readers.ts";
 import { startNode } from "../../process/child.ts";
 import { CHECK, createSampleDatabase, FRESH_FOR_A_DAY, startTestApi } from "../support/api.ts";
+import { createAdministrator, createRoleSettings, expectRights, runRoles } from "../support/commands.ts";
 import { readServedSchema } from "../support/index-copy.ts";
 import { addKey, revokeAddedKey } from "../support/keys.ts";
-import { createAdministrator, createRoleSettings, expectRights, runRoles } from "../support/commands.ts";
 import { captureOutput } from "../support/run.ts";
 import { connectClient, createDatabase, generateName, waitUntil } from "../support/setup.ts";
 

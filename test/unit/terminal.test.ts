@@ -2,8 +2,7 @@ import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import type { IndexProgress } from "../../indexer/shards/progress.ts";
 import { type FetchedHistory, parseFetchedHistory } from "../../local/fetched-history.ts";
 import { Terminal } from "../../local/terminal.ts";
-import { captureOutput } from "../support/run.ts";
-import { renderScreen } from "../support/run.ts";
+import { captureOutput, renderScreen } from "../support/run.ts";
 import { waitUntil } from "../support/setup.ts";
 
 beforeEach(() => {

@@ -4,14 +4,13 @@ import { isUp } from "../../../process/is-up.ts";
 import { isPortFree } from "../../../process/ports.ts";
 import { UNLIMITED } from "../../support/api.ts";
 import { ComparedChain } from "../../support/compared-chain.ts";
+import { findPorts, startStack } from "../../support/local.ts";
 import { listProcesses } from "../../support/processes.ts";
 import { describeWithPrograms, findProgram } from "../../support/programs.ts";
 import { Random } from "../../support/random.ts";
 import { startRpcProxy } from "../../support/rpc-proxy.ts";
-import { captureOutput, ROOT } from "../../support/run.ts";
-import { renderScreen } from "../../support/run.ts";
+import { captureOutput, ROOT, renderScreen } from "../../support/run.ts";
 import { createDatabase, waitUntil } from "../../support/setup.ts";
-import { findPorts, startStack } from "../../support/local.ts";
 
 const expectFree = async ({ PORT, INDEXER_PORT }: Awaited<ReturnType<typeof findPorts>>) => {
   for (const port of [PORT, INDEXER_PORT]) expect(await isPortFree("127.0.0.1", Number(port))).toBe(true);
