@@ -1,8 +1,23 @@
-import { METHODS } from "node:http";
 import fc from "fast-check";
-import { PROBLEMS, type ProblemName } from "../../api/problem.ts";
-import { AIRDROP, COIN, FRIEND, GONE, GUEST, HOT, NFT, OTHER, VAULT } from "./api.ts";
-import type { HttpAnswer } from "./http.ts";
+import { AIRDROP, VAULT } from "./api.ts";
+import {
+  address,
+  cursor,
+  encode,
+  garbage,
+  harmlessHeaders,
+  hex,
+  ODD_JSON,
+  oddBody,
+  oddContentType,
+  oddHeaders,
+  oddMethod,
+  rawPath,
+  uint256,
+  unicode,
+  weighted,
+  words,
+} from "./fuzz-values.ts";
 import type { Operation, Parameter, Schema } from "./openapi.ts";
 
 // Requests drawn from the operations of an OpenAPI document: valid ones, ones that break the contract in one place, and
@@ -15,30 +30,8 @@ export type FuzzRequest = {
   body: string;
 };
 
-/** Picks one of several arbitraries by weight. */
-export const weighted = <T>(...choices: [weight: number, arbitrary: fc.Arbitrary<T>][]) =>
-  fc.oneof(...choices.map(([weight, arbitrary]) => ({ weight, arbitrary })));
-const words = (text: string) => fc.constantFrom(...text.split(" "));
+// Values by schema.
 
-// Values.
-
-const hex = (digits: number) =>
-  fc.bigInt(0n, 16n ** BigInt(digits) - 1n).map((number) => `0x${number.toString(16).padStart(digits, "0")}`);
-const unicode = (maxLength: number) => fc.string({ unit: "binary", maxLength });
-const latin1 = fc.integer({ min: 0, max: 255 }).map((code) => String.fromCharCode(code));
-
-/** Wallets and contracts of the samples, and some others, in any letter case. */
-const address = fc
-  .tuple(
-    weighted([4, fc.constantFrom(VAULT, HOT, FRIEND, GUEST, GONE, OTHER, NFT, COIN)], [1, hex(40)]),
-    fc.constantFrom(
-      String,
-      (text: string) => text.toLowerCase(),
-      (text: string) => text.toUpperCase(),
-    ),
-  )
-  .map(([text, respell]) => respell(text));
-const uint256 = fc.oneof(fc.constantFrom(0n, 7n, 8520n, 2n ** 256n - 1n), fc.bigInt(0n, 2n ** 256n - 1n));
 const MAX_RIGHTS_BYTES = 31;
 
 /** Values that a schema alone does not find: the samples' own, and those that a description limits further. */
@@ -101,29 +94,14 @@ const invalidTextOf = (name: string, schema: Schema): fc.Arbitrary<string> | nul
   if (isOfType(schema, "integer")) {
     const { minimum = 0, maximum } = schema;
     const beyond = [minimum - 1, ...(maximum === undefined ? [] : [maximum + 1])].map(String);
-    return fc.oneof(
-      fc.constantFrom(...beyond),
-      other.filter((text) => !/^\d+$/.test(text)),
-    );
+    return fc.oneof(fc.constantFrom(...beyond), other).filter((text) => !/^\d+$/.test(text) || beyond.includes(text));
   }
   const pattern = schema.pattern === undefined ? null : new RegExp(schema.pattern, "i");
-  return (
-    pattern &&
-    fc
-      .oneof(
-        textOf(name, schema).map((text) => `${text}-`),
-        other,
-      )
-      .filter((text) => !pattern.test(text))
-  );
+  const nearly = textOf(name, schema).map((text) => `${text}-`);
+  return pattern && fc.oneof(nearly, other).filter((text) => !pattern.test(text));
 };
 
 // Valid requests.
-
-const percentEncode = (text: string) =>
-  [...Buffer.from(text)].map((byte) => `%${byte.toString(16).padStart(2, "0")}`).join("");
-const encode = (text: string) =>
-  fc.constantFrom(percentEncode, encodeURIComponent, encodeURIComponent).map((how) => how(text));
 
 /** A query parameter, as sent. */
 type Pair = { name: string; value: string };
@@ -318,31 +296,18 @@ const violateParameter = (operation: Operation, parameter: Parameter): Violation
     parameter: name,
     requests: values.chain((given) => edit(operation, (question) => replace(question, given))),
   });
-  const malformed = words("% %% %a %zz %ff %c0%80 %ed%a0%80 %u0061").map((value) => [value]);
+  const isQuery = parameter.in === "query";
+  const malformed = fc.tuple(words("% %% %a %zz %ff %c0%80 %ed%a0%80 %u0061"));
   // Dots and slashes would make another path.
   const invalid = invalidTextOf(name, schema)
-    ?.filter((text) => parameter.in === "query" || !/^\.{0,2}$/.test(text))
+    ?.filter((text) => isQuery || !/^\.{0,2}$/.test(text))
     .map(encodeURIComponent);
-  const valid = textsOf(parameter).map((texts) => texts.map(encodeURIComponent));
+  const valid = textsOf(parameter).map(([text = ""]) => encodeURIComponent(text));
   return [
     violate("is malformed", malformed),
-    ...(invalid
-      ? [
-          violate(
-            "is invalid",
-            invalid.map((value) => [value]),
-          ),
-        ]
-      : []),
-    ...(parameter.in === "query" && parameter.required ? [violate("is missing", fc.constant([]))] : []),
-    ...(parameter.in === "query" && invalid
-      ? [
-          violate(
-            "is valid, then invalid",
-            fc.tuple(valid, invalid).map(([good, bad]) => [...good, bad]),
-          ),
-        ]
-      : []),
+    ...(invalid ? [violate("is invalid", fc.tuple(invalid))] : []),
+    ...(isQuery && parameter.required ? [violate("is missing", fc.constant([]))] : []),
+    ...(isQuery && invalid ? [violate("is valid, then invalid", fc.tuple(valid, invalid))] : []),
   ];
 };
 
@@ -429,111 +394,6 @@ const violateHttp = (operation: Operation): Violation[] => {
 
 // Garbage.
 
-/** Encoded values, as sent. */
-const garbage = weighted(
-  [
-    6,
-    fc.oneof(
-      fc.constantFrom("", "%", "%%", "%a", "%zz", "%00", "%ff", "%c0%80", "%ed%a0%80", "%u0061", "%!s(MISSING)", "%09"),
-      words("%0d%0aX-Injected:%201 %0aX-Injected:1 x%0d%0a%0d%0aHTTP/1.1%20200%20OK %E2%80%AE %20"),
-      words("__proto__ constructor toString hasOwnProperty [] {} null undefined NaN true * ; :wallet {wallet}"),
-      words(`-1 0 +1 1.5 1e309 0x 0xg 0b1 1n 9007199254740993 99999999 ${2n ** 256n} ${"9".repeat(500)}`),
-      words("'%20or%201=1-- ';drop%20table%20x <script>alert(1)</script> $%7Bjndi:ldap://x%7D {{7*7}}"),
-      words("../../etc/passwd %2e%2e%2f%2e%2e ..%5c http://evil.example/ //evil.example"),
-      fc.oneof(unicode(40), address).chain(encode),
-      fc.string({ maxLength: 40 }).map((text) => text.replaceAll(/[ #]/g, "+")),
-    ),
-  ],
-  [
-    1,
-    fc
-      .tuple(fc.integer({ min: 1, max: 10_000 }), words("x 0 % %F0%9F%94%A5 &to= a=1&"))
-      .map(([length, text]) => text.repeat(length).slice(0, length)),
-  ],
-);
-
-/** Cursors that may be valid. */
-const cursor = fc
-  .record({
-    version: words("v1 v2"),
-    wallet: address,
-    direction: words("incoming outgoing sideways"),
-    block: fc.oneof(fc.bigInt(0n, 30n), fc.bigInt(0n, 10n ** 19n)),
-    logIndex: fc.oneof(fc.constant(0), fc.integer({ min: -1, max: 10 ** 10 })),
-  })
-  .map(({ version, wallet, direction, block, logIndex }) =>
-    Buffer.from(`${version}.1.${wallet.toLowerCase()}.${direction}.${block}.${logIndex}`).toString("base64url"),
-  );
-
-// Node's client refuses other characters.
-const headerValue = fc.oneof(
-  fc.string({ maxLength: 60 }),
-  fc.string({ unit: latin1, maxLength: 60 }).map((text) => text.replaceAll(/[^\x20-\x7e\x80-\xff]/g, "?")),
-  fc.constantFrom(
-    "",
-    "*",
-    "null",
-    "undefined",
-    "0",
-    "-1",
-    "close",
-    "upgrade",
-    "chunked",
-    "gzip",
-    "gzip;q=9e9",
-    "bytes=0-0",
-  ),
-  fc.constantFrom(
-    "keep-alive, X-Request-Id",
-    'W/"x"',
-    '"x", *',
-    "a,b;c=d",
-    "=;=;=",
-    '"}{"level":60',
-    "application/json",
-  ),
-  fc.constantFrom("__proto__", "%0d%0aX-Injected: 1", "127.0.0.1", "x,".repeat(1_000), "application/json;".repeat(100)),
-);
-/** Headers that change no answer. The client sets Content-Length itself. */
-const harmlessHeaders = fc.dictionary(
-  words(
-    "Accept Accept-Encoding Accept-Language Authorization Cache-Control Cookie Forwarded Origin Content-Type " +
-      "If-None-Match If-Modified-Since If-Match Range Referer TE User-Agent X-Forwarded-For X-Forwarded-Host " +
-      "X-Forwarded-Proto X-Forwarded-Port X-Real-IP X-HTTP-Method-Override X-Request-Id X-Original-URL constructor " +
-      "X-Unknown Access-Control-Request-Method Access-Control-Request-Headers Sec-Fetch-Site Expect Upgrade Via DNT",
-  ),
-  headerValue,
-  { maxKeys: 4 },
-);
-const oddHeaders = fc
-  .tuple(
-    harmlessHeaders,
-    fc.dictionary(words("X-API-KEY Host Connection __proto__"), headerValue, { maxKeys: 1 }),
-    weighted<Record<string, string>>(
-      [15, fc.constant({})],
-      [1, fc.integer({ min: 1, max: 12_000 }).map((length) => ({ "X-Flood": "x".repeat(length) }))],
-    ),
-  )
-  .map(([harmless, odd, flood]) => ({ ...harmless, ...odd, ...flood }));
-
-/** Without HEAD: a response to a malformed request has a body, since its method is unknown. */
-const oddMethod = weighted(
-  [1, fc.constant("OPTIONS")],
-  [1, fc.constantFrom(...METHODS.filter((method) => method !== "HEAD" && method !== "CONNECT"))],
-  [1, words("get Post FETCH X __proto__ GETT")],
-);
-
-const ODD_BODIES = fc.oneof(
-  fc.constantFrom("", "{", "[]", "null", '"x"', "NaN", "{}}", "\ufeff{}", '{"name":"a","name":1}', "\0", "a=1&b=2"),
-  fc.constant('{"__proto__":{"isAdmin":true},"constructor":{"prototype":{"name":"x"}},"address":{"__proto__":null}}'),
-  fc.constantFrom("[".repeat(30_000), '{"a":'.repeat(6_000), `{"name":"${"x".repeat(40_000)}"}`, " ".repeat(200_000)),
-);
-const ODD_JSON: unknown[] = [
-  ...[null, true, "", " ", 0, -1, 1.5, 1e300, 2 ** 53 - 1, "\0", "\ud800", "\u202e", "a\r\nX-Injected: 1", "1", ["1"]],
-  ...[[], {}, [[]], { length: 1e9 }, { toString: 1 }, "0x", "0xg", "0x".padEnd(30_000, "0"), "x".repeat(20_000)],
-  ...["delreg_0000", "<script>", "'; drop table service.api_key", `${VAULT}\n`],
-];
-
 /** Draws a body with a field of any value, or cut off, or no JSON at all. */
 const spoilBody = ({ body }: Operation): fc.Arbitrary<string> => {
   const fields = listFields(body?.schema ?? {}).map(({ path }) => path);
@@ -541,13 +401,8 @@ const spoilBody = ({ body }: Operation): fc.Arbitrary<string> => {
     .tuple(fc.constantFrom(...fields), fc.constantFrom(...ODD_JSON))
     .map(([path, value]) => replaceIn(body?.example, path, JSON.stringify(value)));
   const cut = fc.tuple(json, fc.nat(1_000)).map(([text, length]) => text.slice(0, length));
-  return weighted([4, json], [1, cut], [1, ODD_BODIES]);
+  return weighted([4, json], [1, cut], [1, oddBody]);
 };
-
-const CONTENT_TYPES = fc.constantFrom(
-  ...["application/json; charset=utf-8", "Application/JSON", "text/plain", "application/jsonp", ""],
-  ...["application/x-www-form-urlencoded", "multipart/form-data; boundary=x"],
-);
 
 /** Draws valid requests with some values replaced by garbage, some pairs missing or repeated, and odd headers or methods. */
 export const drawSpoiled = (operation: Operation): fc.Arbitrary<FuzzRequest> =>
@@ -568,10 +423,10 @@ export const drawSpoiled = (operation: Operation): fc.Arbitrary<FuzzRequest> =>
       ),
       method: weighted([4, fc.constant(operation.method)], [1, oddMethod]),
       headers: oddHeaders,
-      type: weighted([4, fc.constant("application/json")], [1, CONTENT_TYPES]),
+      type: weighted([4, fc.constant("application/json")], [1, oddContentType]),
       body: operation.body
         ? fc.oneof(drawBody(operation), spoilBody(operation))
-        : weighted([20, fc.constant("")], [1, ODD_BODIES]),
+        : weighted([20, fc.constant("")], [1, oddBody]),
     })
     .map(({ question, params, edits, extra, method, headers, type, body }) => {
       const pairs = [...question.pairs];
@@ -609,13 +464,6 @@ export const drawStray = (operations: readonly Operation[]): fc.Arbitrary<FuzzRe
       ),
     })
     .map(({ start, segments, query }) => `${start}${segments.join("/")}${query}`);
-  // Bytes that no client sends, without line breaks, which would make two requests.
-  const raw = fc
-    .tuple(
-      fc.constantFrom("/", "/registry/v2/", `/registry/v2/${VAULT}?x=`, `/registry/v2/check/all?to=${HOT}&from=`),
-      fc.string({ unit: latin1, minLength: 1, maxLength: 40 }).map((text) => text.replaceAll(/[\r\n]/g, "\0")),
-    )
-    .map(([place, bytes]) => `${place}${bytes}`);
   return fc.oneof(
     fc.record({
       method: weighted([4, fc.constant("GET")], [1, oddMethod]),
@@ -623,7 +471,7 @@ export const drawStray = (operations: readonly Operation[]): fc.Arbitrary<FuzzRe
       headers: oddHeaders,
       body: fc.constant(""),
     }),
-    raw.map((path) => ({ method: "GET", path, headers: {}, body: "" })),
+    rawPath.map((path) => ({ method: "GET", path, headers: {}, body: "" })),
   );
 };
 
@@ -634,50 +482,3 @@ export const drawRequests = (operations: readonly Operation[]): fc.Arbitrary<Fuz
     [3, fc.oneof(...operations.map(drawSpoiled))],
     [1, drawStray(operations)],
   );
-
-// Answers.
-
-const STATUSES = new Set<number>([200, 201, 204, 304, ...Object.values(PROBLEMS).map(({ status }) => status)]);
-const HEADERS = new Set(
-  (
-    "access-control-allow-headers access-control-allow-methods access-control-allow-origin access-control-expose-headers " +
-    "access-control-max-age age allow cache-control connection content-encoding content-length content-security-policy " +
-    "content-type cross-origin-resource-policy date etag keep-alive link ratelimit ratelimit-policy referrer-policy " +
-    "retry-after set-cookie transfer-encoding vary x-answered-block x-answered-block-final x-content-type-options " +
-    "x-finalized-block x-indexed-block x-indexed-block-timestamp x-request-id"
-  ).split(" "),
-);
-const STACK_TRACE = /\n\s+at |node:internal|node_modules|\.[jt]s:\d+|Error: /;
-
-export const isDocumented = (status: number) => STATUSES.has(status) && (status < 500 || status === 503);
-
-/** Describes the fault of an answer, whatever was asked; null if it has none. */
-export const findFault = ({ method }: FuzzRequest, { status, headers, body }: HttpAnswer): string | null => {
-  if (!isDocumented(status)) return "its status is not documented";
-  const unknown = Object.keys(headers).find((name) => !HEADERS.has(name));
-  if (unknown !== undefined) return `it has the header ${unknown}`;
-  if (!/^[\w\-=]{1,255}$/.test(String(headers["x-request-id"] ?? "none"))) return "its request id is odd";
-  if (headers["set-cookie"] && (headers["access-control-allow-origin"] || headers["cache-control"] !== "no-store")) {
-    return "others may read or keep its cookie";
-  }
-  const type = String(headers["content-type"]);
-  const isPage = type.startsWith("text/") || headers["content-encoding"];
-  if (!isPage && STACK_TRACE.test(body)) return "it has a stack trace";
-  if (status === 204 || status === 304 || method === "HEAD") return body === "" ? null : "it has a body";
-  if (status < 300)
-    return type.startsWith("text/html") && !headers["content-security-policy"] ? "it has no policy" : null;
-  return findFaultOfProblem(status, headers, body);
-};
-
-const findFaultOfProblem = (status: number, headers: HttpAnswer["headers"], body: string): string | null => {
-  if (headers["content-type"] !== "application/problem+json") return "it is not a problem document";
-  const { type, title, status: told, detail, errors } = JSON.parse(body);
-  const name = /^\/docs#problem-([a-z-]+)$/.exec(type)?.[1] as ProblemName;
-  if (PROBLEMS[name]?.status !== status || PROBLEMS[name].title !== title || told !== status)
-    return "its problem is unknown";
-  if (typeof detail !== "string" || detail === "") return "it does not say why";
-  if (status === 503 && !headers["retry-after"]) return "it does not say when to try again";
-  if (status === 405 && !headers.allow) return "it does not list the allowed methods";
-  const isNamed = Array.isArray(errors) && errors.length > 0;
-  return isNamed === (name === "bad-parameter") ? null : "it does not list the bad parameters";
-};
