@@ -254,6 +254,30 @@ describeWithEngine("docker-compose --profile sandbox up", () => {
           }
         },
       ],
+      [
+        "crash one by one, and are started again",
+        async () => {
+          for (const id of await idsOf("api")) {
+            await engine.docker("exec", id, "bash", "-c", "kill -KILL -1").catch(() => {});
+            await waitUntil("it is started again", async () =>
+              engine
+                .docker("inspect", "--format", "{{.RestartCount}} {{.State.Status}}", id)
+                .then((it) => it === "1 running"),
+            );
+            await untilHealthy("api");
+          }
+        },
+      ],
+      [
+        "are added and removed",
+        async () => {
+          await engine.compose(["up", "-d", "--no-build", "--no-deps", "--no-recreate", "--scale", "api=3", "api"]);
+          await untilHealthy("api");
+          const [old = ""] = await idsOf("api");
+          await engine.docker("stop", old);
+          await engine.docker("rm", old);
+        },
+      ],
     ];
     test.for(CHANGES)("fails no request while API containers %s", async ([, change]) => {
       const calm = await askDuring(() => sleep(1_000));
