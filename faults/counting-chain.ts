@@ -87,7 +87,7 @@ export const listCounterQuestions = ({ chainId, vault, bits, holder }: Counter):
 };
 
 /** Mines the next block, with the transactions that write its number to the registries. */
-export const mineNextCount = async (chain: LocalChain): Promise<void> => {
+const mineNextCount = async (chain: LocalChain): Promise<void> => {
   const { client, chainId } = chain;
   const { vault, bits, holder } = createCounter(chain);
   const v1 = networks.get(chainId)?.v1?.address;

@@ -19,7 +19,7 @@ const OPS_PER = { reorg: 45, kill: 175, postgres: 350, reindex: 700, checkpoint:
 
 const KILLS = [indexerKilled, ponderKilled, apiKilled(0)] as const;
 const POSTGRES = [postgresRestart, postgresCrash] as const;
-export const FAULTS: readonly Fault[] = [...KILLS, ...POSTGRES, reindexed];
+const FAULTS: readonly Fault[] = [...KILLS, ...POSTGRES, reindexed];
 
 /**
  * Draws the incidents of a run, in order. The seed determines them, the operations, the depths of reorgs and the RPC

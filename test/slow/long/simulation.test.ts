@@ -41,22 +41,32 @@ const simulate = async (seed: number, ops: number) => {
   return (name: string) => Number(new RegExp(`^  ${name} +(\\d+)$`, "m").exec(output)?.[1] ?? 0);
 };
 
-test.concurrent("npm run simulate finds only the registries' own answers or a 503 while all other parts fail", async () => {
-  const tallies = await Promise.all(SEEDS.map((seed) => simulate(seed, OPS)));
-  for (const count of tallies) {
-    expect(count("operations")).toBeGreaterThanOrEqual(OPS);
-    for (const name of EVERY_RUN) expect(count(name), name).toBeGreaterThan(0);
-  }
-  const total = (name: string) => tallies.reduce((sum, count) => sum + count(name), 0);
-  expect(total("reorgs")).toBeGreaterThanOrEqual((SEEDS.length * OPS) / 50);
-  for (const name of ["RPC calls failed", "RPC lies", "RPC phases"]) expect(total(name), name).toBeGreaterThan(10);
-  for (const fault of RPC_FAULTS) expect(total(`RPC: ${fault}`), fault).toBeGreaterThan(0);
-  expect(total("past blocks")).toBeGreaterThanOrEqual(SEEDS.length * 4);
-  for (const name of ["answers over HTTP", "answers in SQL", "reader's answers"]) {
-    expect(total(name), name).toBeGreaterThan(1_000);
-  }
-});
+const LIMIT = { timeout: 60 * 60_000 };
 
-test.concurrent.for(regressions)("npm run simulate passes seed $seed, which once found: $found", async ({ seed }) => {
-  await simulate(seed, REGRESSION_OPS);
-});
+test.concurrent(
+  "npm run simulate finds only the registries' own answers or a 503 while all other parts fail",
+  LIMIT,
+  async () => {
+    const tallies = await Promise.all(SEEDS.map((seed) => simulate(seed, OPS)));
+    for (const count of tallies) {
+      expect(count("operations")).toBeGreaterThanOrEqual(OPS);
+      for (const name of EVERY_RUN) expect(count(name), name).toBeGreaterThan(0);
+    }
+    const total = (name: string) => tallies.reduce((sum, count) => sum + count(name), 0);
+    expect(total("reorgs")).toBeGreaterThanOrEqual((SEEDS.length * OPS) / 50);
+    for (const name of ["RPC calls failed", "RPC lies", "RPC phases"]) expect(total(name), name).toBeGreaterThan(10);
+    for (const fault of RPC_FAULTS) expect(total(`RPC: ${fault}`), fault).toBeGreaterThan(0);
+    expect(total("past blocks")).toBeGreaterThanOrEqual(SEEDS.length * 4);
+    for (const name of ["answers over HTTP", "answers in SQL", "reader's answers"]) {
+      expect(total(name), name).toBeGreaterThan(1_000);
+    }
+  },
+);
+
+test.concurrent.for(regressions)(
+  "npm run simulate passes seed $seed, which once found: $found",
+  LIMIT,
+  async ({ seed }) => {
+    await simulate(seed, REGRESSION_OPS);
+  },
+);
