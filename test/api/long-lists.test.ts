@@ -1,54 +1,55 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { expect } from "vitest";
 import { prefixOf } from "../../api/keys/api-key.ts";
-import { type Api, FRESH_FOR_A_DAY, launchApi } from "../support/api.ts";
 import { addKey } from "../support/keys.ts";
-import { createPopularDatabase } from "../support/million.ts";
+import { popularTest } from "../support/service-test.ts";
 
 // Lists of over 1,000 delegations are streamed. test/slow/long/million.test.ts measures their memory.
 
 /** More than socket buffers hold. */
 const COUNT = 40_000;
 
-/** Tests act as a trusted proxy, so that each can use several client addresses. */
-const env = { ...FRESH_FOR_A_DAY, TRUST_PROXY: "127.0.0.1" };
-
-let popular: Awaited<ReturnType<typeof createPopularDatabase>>;
-let api: Api;
-beforeAll(async () => {
-  popular = await createPopularDatabase(COUNT);
-  api = await launchApi({ databaseUrl: popular.databaseUrl, env });
-});
-afterAll(async () => {
-  await api?.stop();
-  await popular?.client.end();
-});
+const test = popularTest
+  .extend("fans", COUNT)
+  // Tests act as a trusted proxy, so that each can use several client addresses.
+  .extend("env", { TRUST_PROXY: "127.0.0.1" })
+  .extend("path", { scope: "file" }, ({ popular }) => `/registry/v2/${popular}`)
+  /** Opens a long list as a client, and reads nothing of it. */
+  .extend("openList", { scope: "file" }, ({ api, path }) => async (headers: Record<string, string>) => {
+    const response = await api.get(path, { headers });
+    if (response.status !== 200) await response.body?.cancel();
+    return { status: response.status, cancel: () => response.body?.cancel() };
+  });
 
 const tokenIds = (rows: unknown) => (rows as { tokenId: number }[]).map(({ tokenId }) => tokenId);
 const firstIds = (count: number) => Array.from({ length: count }, (_, index) => index + 1);
 
-test("a long list is sent completely, oldest first, and its pages add up to it", async () => {
-  const response = await api.get(`/registry/v2/${popular.popular}`);
+test("a long list is sent completely, oldest first, and its pages add up to it", async ({ api, path }) => {
+  const response = await api.get(path);
   expect(response.status).toBe(200);
   expect(response.headers.get("X-Indexed-Block")).toMatch(/^\d+$/);
   expect(tokenIds(await response.json())).toEqual(firstIds(COUNT));
 
   const ids: number[] = [];
-  let path: string | undefined = `/registry/v2/${popular.popular}?limit=1000`;
-  for (let pages = 0; path && pages < 5; pages++) {
-    const page: Response = await api.get(path);
+  let next: string | undefined = `${path}?limit=1000`;
+  for (let pages = 0; next && pages < 5; pages++) {
+    const page: Response = await api.get(next);
     ids.push(...tokenIds(await page.json()));
-    path = /<(.*)>; rel="next"/.exec(page.headers.get("Link") ?? "")?.[1];
+    next = /<(.*)>; rel="next"/.exec(page.headers.get("Link") ?? "")?.[1];
   }
   expect(ids).toEqual(firstIds(5_000));
 });
 
-test("a long list that fails is truncated to invalid JSON, and its connection breaks", async () => {
-  const response = await api.get(`/registry/v2/${popular.popular}?details=true`);
+test("a long list that fails is truncated to invalid JSON, and its connection breaks", async ({
+  api,
+  path,
+  database,
+}) => {
+  const response = await api.get(`${path}?details=true`);
   const reader = response.body?.getReader();
   if (!reader) throw new Error("The list has no body.");
   let text = Buffer.from((await reader.read()).value ?? []).toString();
-  const { rows } = await popular.client.query(
+  const { rows } = await database.query(
     "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'api' and datname = current_database() and query like 'fetch%'",
   );
   expect(rows.length).toBeGreaterThan(0);
@@ -63,21 +64,17 @@ test("a long list that fails is truncated to invalid JSON, and its connection br
   await expect(readOn()).rejects.toThrow();
   expect(() => JSON.parse(text)).toThrow();
   expect(text).not.toMatch(/error/i);
-  expect((await api.get(`/registry/v2/${popular.popular}?limit=1`)).status).toBe(200);
+  expect((await api.get(`${path}?limit=1`)).status).toBe(200);
 });
-
-/** Opens a long list as a client, and reads nothing of it until the returned function is called. */
-const openList = async (headers: Record<string, string>) => {
-  const response = await api.get(`/registry/v2/${popular.popular}`, { headers });
-  if (response.status !== 200) await response.body?.cancel();
-  return { status: response.status, cancel: () => response.body?.cancel() };
-};
 
 const isPending = async (promise: Promise<unknown>) =>
   (await Promise.race([promise.then(() => "settled"), sleep(300, "pending")])) === "pending";
 
-test("a client reads one long list at a time, with a key two; the next one waits, and other clients' lists do not", async () => {
-  const { key } = await addKey(popular.client);
+test("a client reads one long list at a time, with a key two; the next one waits, and other clients' lists do not", async ({
+  openList,
+  database,
+}) => {
+  const { key } = await addKey(database);
   const client = { "X-Forwarded-For": "198.51.100.1" };
   const first = await openList(client);
   const second = openList(client);
@@ -97,18 +94,18 @@ test("a client reads one long list at a time, with a key two; the next one waits
   for (const list of [await second, await third, keyed[1], other]) await list.cancel();
 });
 
-test("a client's long lists beyond four that wait are 503 at once, and say why", async () => {
+test("a client's long lists beyond four that wait are 503 at once, and say why", async ({ api, path, openList }) => {
   const client = { "X-Forwarded-For": "198.51.100.3" };
   const first = await openList(client);
   const waiting = Array.from({ length: 4 }, () => openList(client));
   expect(await isPending(Promise.race(waiting))).toBe(true);
-  const refused = await api.get(`/registry/v2/${popular.popular}`, { headers: client });
+  const refused = await api.get(path, { headers: client });
   expect(refused.status).toBe(503);
   expect(await refused.json()).toMatchObject({
     detail: expect.stringContaining("a client reads one at a time"),
   });
   // Checks and pages need no turn of a list.
-  expect((await api.get(`/registry/v2/${popular.popular}?limit=1`, { headers: client })).status).toBe(200);
+  expect((await api.get(`${path}?limit=1`, { headers: client })).status).toBe(200);
   await first.cancel();
   const served = waiting.map(async (list) => {
     const { status, cancel } = await list;
@@ -118,9 +115,12 @@ test("a client's long lists beyond four that wait are 503 at once, and say why",
   expect(await Promise.all(served)).toEqual([200, 200, 200, 200]);
 });
 
-test("an owner reads two long lists at a time, with any number of keys and addresses", async () => {
-  const keys = [(await addKey(popular.client)).key, (await addKey(popular.client)).key];
-  await popular.client.query("update service.api_key set owner = 'owner', slot = id where prefix = any ($1)", [
+test("an owner reads two long lists at a time, with any number of keys and addresses", async ({
+  openList,
+  database,
+}) => {
+  const keys = [(await addKey(database)).key, (await addKey(database)).key];
+  await database.query("update service.api_key set owner = 'owner', slot = id where prefix = any ($1)", [
     keys.map(prefixOf),
   ]);
   const openWith = (index: number) =>

@@ -1,7 +1,8 @@
-import { expect, test } from "vitest";
-import { CHECK, createSampleDatabase, FRESH_FOR_A_DAY, startTestApi } from "../support/api.ts";
+import { expect } from "vitest";
+import { CHECK } from "../support/api.ts";
 import { readServedSchema } from "../support/index-copy.ts";
 import { connectClient } from "../support/setup.ts";
+import { test } from "../support/test.ts";
 
 // The API runs in this process, so a busy test stalls it.
 
@@ -13,10 +14,7 @@ const stall = () => {
   while (performance.now() < endsAt);
 };
 
-test("a stall of the API is not taken for a database that is out of reach", async () => {
-  const databaseUrl = await createSampleDatabase();
-  const database = await connectClient(databaseUrl);
-  const api = await startTestApi({ databaseUrl, env: FRESH_FOR_A_DAY });
+test("a stall of the API is not taken for a database that is out of reach", async ({ api, database, databaseUrl }) => {
   expect(await (await api.get(CHECK)).text()).toBe("true");
 
   // The check waits for a lock, so that its statement is in flight when the stall begins.

@@ -3,7 +3,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { expect } from "vitest";
 import { type Api, type ApiProcess, CHECK } from "./api.ts";
 import { sendHttp } from "./http.ts";
-import { readResidentMb, watchMemory } from "./processes.ts";
+import { readResidentMb, startStopwatch, watchMemory } from "./processes.ts";
 import type { WorstRequest } from "./worst-requests.ts";
 
 const PAUSE_MS = 20;
@@ -12,15 +12,15 @@ const PAUSE_MS = 20;
 export type Waits = { asked: number; median: number; slowest: number };
 
 /** Starts a client that sends checks one by one, each over a new connection, while other clients misbehave. */
-const startBystander = (api: Api): (() => Promise<Waits>) => {
+const startBystander = (api: ApiProcess): (() => Promise<Waits>) => {
   let isOver = false;
   const ask = async () => {
     const times: number[] = [];
     while (!isOver) {
-      const startedAt = performance.now();
+      const read = startStopwatch(api.pid);
       const { status, body } = await sendHttp(api.port, { path: CHECK, agent: false });
       if (status !== 200 || body !== "true") throw new Error(`Expected 200 true, got ${status} ${body}`);
-      times.push(performance.now() - startedAt);
+      times.push(read());
       await sleep(PAUSE_MS);
     }
     return times.sort((a, b) => a - b);
@@ -36,7 +36,7 @@ const startBystander = (api: Api): (() => Promise<Waits>) => {
 };
 
 /** Measures checks while no other client sends requests. */
-export const measureAlone = async (api: Api, ms = 1_000): Promise<Waits> => {
+export const measureAlone = async (api: ApiProcess, ms = 1_000): Promise<Waits> => {
   const stop = startBystander(api);
   await sleep(ms);
   return stop();

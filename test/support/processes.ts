@@ -35,6 +35,22 @@ export const readResidentMb = (pid: number): number => {
   return Number(kb) / 1024;
 };
 
+/** Reads how long the main thread of a process has waited for a processor. */
+const readWaitMs = (pid: number): number =>
+  Number(readFileSync(`/proc/${pid}/schedstat`, "utf8").split(" ")[1]) / 1_000_000;
+
+/** Starts a stopwatch. It leaves out the time in which this process or another one waited for a processor. */
+export const startStopwatch = (pid: number): (() => number) => {
+  const pids = [pid, process.pid];
+  const startedAt = performance.now();
+  const waitedBefore = pids.map(readWaitMs);
+  return () => {
+    // Both may have waited at the same time.
+    const waited = Math.max(...pids.map((each, index) => readWaitMs(each) - (waitedBefore[index] ?? 0)));
+    return Math.max(0, performance.now() - startedAt - waited);
+  };
+};
+
 /** Samples the resident memory of a process until the returned function is called, which returns the peak. */
 export const watchMemory = (pid: number): (() => number) => {
   let peak = readResidentMb(pid);

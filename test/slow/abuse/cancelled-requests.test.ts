@@ -1,10 +1,10 @@
 import { connect } from "node:net";
-import { afterAll, beforeAll, expect, test } from "vitest";
-import { type ApiProcess as Api, CHECK, FRESH_FOR_A_DAY, launchApiProcess } from "../../support/api.ts";
+import { expect } from "vitest";
+import { type ApiProcess, CHECK } from "../../support/api.ts";
 import { observeBystander } from "../../support/bystander.ts";
 import { findSamples, parseMetrics } from "../../support/metrics.ts";
-import { createPopularDatabase } from "../../support/million.ts";
 import { readResidentMb } from "../../support/processes.ts";
+import { popularTest } from "../../support/service-test.ts";
 import { waitUntil } from "../../support/setup.ts";
 
 // Clients that disconnect before the response, or in the middle of a long list.
@@ -15,25 +15,15 @@ const CHECKS = 1_500;
 const LISTS = 100;
 const AT_ONCE = 16;
 
-let popular: Awaited<ReturnType<typeof createPopularDatabase>>;
-let api: Api;
-beforeAll(async () => {
-  popular = await createPopularDatabase(FANS);
-  // A small heap, so that garbage is collected and only leaks remain.
-  const env = { ...FRESH_FOR_A_DAY, LOG_LEVEL: "warn", NODE_OPTIONS: "--max-old-space-size=100" };
-  api = await launchApiProcess({ databaseUrl: popular.databaseUrl, env });
-});
-afterAll(async () => {
-  await api?.stop();
-  await popular?.client.end();
-});
+// A small heap, so that garbage is collected and only leaks remain.
+const test = popularTest.extend("fans", FANS).extend("env", { NODE_OPTIONS: "--max-old-space-size=100" });
 
 /** When a client disconnects: after this many ms, or when the first part of the response arrives. */
 type Moment = number | "answered";
 
-const askAndLeave = (path: string, when: Moment) =>
+const askAndLeave = (port: number, path: string, when: Moment) =>
   new Promise<void>((resolve) => {
-    const socket = connect(api.port, "127.0.0.1");
+    const socket = connect(port, "127.0.0.1");
     const leave = () => socket.resetAndDestroy();
     socket.on("error", () => {});
     socket.on("close", () => resolve());
@@ -45,16 +35,16 @@ const askAndLeave = (path: string, when: Moment) =>
     });
   });
 
-const askMany = async (times: number, path: string, moments: readonly Moment[]) => {
+const askMany = async (port: number, times: number, path: string, moments: readonly Moment[]) => {
   let next = 0;
   const work = async () => {
-    while (next < times) await askAndLeave(path, moments[next++ % moments.length] ?? 0);
+    while (next < times) await askAndLeave(port, path, moments[next++ % moments.length] ?? 0);
   };
   await Promise.all(Array.from({ length: AT_ONCE }, work));
 };
 
 /** Reads the pool connections in use, and the questions that wait for one. */
-const readBusy = async () => {
+const readBusy = async (api: ApiProcess) => {
   const samples = parseMetrics(await api.metrics());
   const busy = findSamples(samples, "pool_connections", { state: "busy" });
   expect(busy).toHaveLength(4);
@@ -63,21 +53,30 @@ const readBusy = async () => {
   );
 };
 
-test(`${ROUNDS * CHECKS} checks and ${ROUNDS * LISTS} long lists cancelled by their clients leak no memory, connection or cursor`, async () => {
-  const path = `/registry/v2/${popular.popular}`;
+test(`${ROUNDS * CHECKS} checks and ${ROUNDS * LISTS} long lists cancelled by their clients leak no memory, connection or cursor`, async ({
+  service: api,
+  popular,
+  database,
+}) => {
+  const path = `/registry/v2/${popular}`;
   const sizes: number[] = [];
   const { meanwhile } = await observeBystander(api, async () => {
     for (let round = 0; round < ROUNDS; round++) {
-      await askMany(CHECKS, CHECK, [0, 1, 2, 5, "answered"]);
-      await askMany(LISTS, path, [0, 5, 20, 60, "answered"]);
+      await askMany(api.port, CHECKS, CHECK, [0, 1, 2, 5, "answered"]);
+      await askMany(api.port, LISTS, path, [0, 5, 20, 60, "answered"]);
       sizes.push(readResidentMb(api.pid));
     }
   });
   expect(Math.max(...sizes) - (sizes[0] ?? 0), `MB after each round: ${sizes}`).toBeLessThan(50);
   expect(meanwhile.slowest).toBeLessThan(5_000);
 
-  await waitUntil("all connections are back in their pools", readBusy, 30, ({ length }) => length === 0);
-  const { rows } = await popular.client.query(
+  await waitUntil(
+    "all connections are back in their pools",
+    () => readBusy(api),
+    30,
+    ({ length }) => length === 0,
+  );
+  const { rows } = await database.query(
     "select state, query from pg_stat_activity where application_name = 'api' and datname = current_database()",
   );
   expect(rows.length).toBeLessThanOrEqual(16);

@@ -1,10 +1,10 @@
 import { execFileSync } from "node:child_process";
 import { readdirSync } from "node:fs";
 import { connect, type Socket } from "node:net";
-import { afterAll, beforeAll, expect, test } from "vitest";
-import { type ApiProcess as Api, launchSampleApiProcess } from "../../support/api.ts";
+import { expect } from "vitest";
 import { measureAlone } from "../../support/bystander.ts";
 import { readResidentMb, watchMemory } from "../../support/processes.ts";
+import { test } from "../../support/service-test.ts";
 import { waitUntil } from "../../support/setup.ts";
 
 // Clients that keep connections open. docs/security.md gives the limit and the cost.
@@ -17,15 +17,9 @@ const AT_ONCE = 200;
 const room = Number(execFileSync("sh", ["-c", "ulimit -n"]).toString()) - 1_000;
 const count = Math.min(MOST + MORE, room);
 
-let api: Api;
-beforeAll(async () => {
-  api = await launchSampleApiProcess();
-});
-afterAll(() => api?.stop());
-
-const open = (request: string): Promise<Socket> =>
+const open = (port: number, request: string): Promise<Socket> =>
   new Promise((resolve, reject) => {
-    const socket = connect(api.port, "127.0.0.1");
+    const socket = connect(port, "127.0.0.1");
     socket.once("error", reject);
     socket.once("connect", () => {
       socket.on("error", () => {});
@@ -36,21 +30,20 @@ const open = (request: string): Promise<Socket> =>
   });
 
 /** Opens connections in groups that fit the accept queue. */
-const openMany = async (request: string, sockets: Socket[]) => {
+const openMany = async (port: number, request: string, sockets: Socket[]) => {
   while (sockets.length < count) {
     const next = Math.min(AT_ONCE, count - sockets.length);
-    sockets.push(...(await Promise.all(Array.from({ length: next }, () => open(request)))));
+    sockets.push(...(await Promise.all(Array.from({ length: next }, () => open(port, request)))));
   }
 };
-
-const countFiles = () => readdirSync(`/proc/${api.pid}/fd`).length;
 
 test.runIf(process.platform === "linux").for([
   ["sent a request", "GET /health HTTP/1.1\r\nHost: x\r\n\r\n", 0],
   ["never send a request", "", 14],
 ] as const)(
   `${count} idle connections that %s use less than 150 MB, and other clients are served`,
-  async ([, request, goneAfter]) => {
+  async ([, request, goneAfter], { service: api }) => {
+    const countFiles = () => readdirSync(`/proc/${api.pid}/fd`).length;
     const filesBefore = countFiles();
     const readHeld = () => countFiles() - filesBefore;
     const sockets: Socket[] = [];
@@ -58,7 +51,7 @@ test.runIf(process.platform === "linux").for([
     const before = readResidentMb(api.pid);
     const readPeak = watchMemory(api.pid);
     try {
-      await openMany(request, sockets);
+      await openMany(api.port, request, sockets);
       await waitUntil("the number of connections is within the limit", readHeld, 10, (held) => held <= MOST);
       const meanwhile = await measureAlone(api);
       expect(readPeak() - before).toBeLessThan(150);

@@ -1,8 +1,9 @@
 import { connect } from "node:net";
-import { afterAll, beforeAll, expect, test } from "vitest";
-import { type ApiProcess as Api, GUEST, HOT, launchSampleApiProcess, VAULT } from "../../support/api.ts";
+import { expect } from "vitest";
+import { GUEST, HOT, VAULT } from "../../support/api.ts";
 import { observeBystander } from "../../support/bystander.ts";
-import { readResidentMb, watchMemory } from "../../support/processes.ts";
+import { readResidentMb, startStopwatch, watchMemory } from "../../support/processes.ts";
+import { test as base } from "../../support/service-test.ts";
 
 // Clients that pipeline thousands of requests over a connection.
 
@@ -11,13 +12,8 @@ const REQUESTS = 20_000;
 const STALL_S = 60;
 const LATE_S = 30;
 
-let api: Api;
-beforeAll(async () => {
-  // A small heap, so that garbage is collected: with the default, up to 150 MB of it remain.
-  const env = { LOG_LEVEL: "warn", NODE_OPTIONS: "--max-old-space-size=160", TRUST_PROXY: "127.0.0.1" };
-  api = await launchSampleApiProcess(env);
-});
-afterAll(() => api?.stop());
+// A small heap, so that garbage is collected: with the default, up to 150 MB of it remain.
+const test = base.extend("env", { NODE_OPTIONS: "--max-old-space-size=160", TRUST_PROXY: "127.0.0.1" });
 
 /** Every second check is true, and each has a number that its response repeats. */
 const question = (number: number) =>
@@ -25,7 +21,9 @@ const question = (number: number) =>
 
 const ANSWERS = /HTTP\/1\.1 (?:\d+) .*?X-Request-Id: n(\d+)\r\n.*?\r\n\r\n(true|false)(?=HTTP|$)/gs;
 
-test(`${REQUESTS} pipelined checks are answered in order with less than 100 MB, and other clients are served`, async () => {
+test(`${REQUESTS} pipelined checks are answered in order with less than 100 MB, and other clients are served`, async ({
+  service: api,
+}) => {
   let answered = 0;
   const { meanwhile, grownMb } = await observeBystander(api, async () => {
     const socket = connect(api.port, "127.0.0.1");
@@ -51,23 +49,23 @@ test(`${REQUESTS} pipelined checks are answered in order with less than 100 MB, 
   expect(meanwhile.slowest).toBeLessThan(5_000);
 });
 
-test("clients that never read use less than 150 MB, and are disconnected after a minute", async () => {
+test("clients that never read use less than 150 MB, and are disconnected after a minute", async ({ service: api }) => {
   const clients = Array.from({ length: 20 }, () => connect({ port: api.port, host: "127.0.0.1" }));
   const before = readResidentMb(api.pid);
   const readPeak = watchMemory(api.pid);
   const flood = Array.from({ length: 1_000 }, (_, number) => question(number)).join("");
   const endings = clients.map(async (socket) => {
-    let drainedAt = performance.now();
+    let readSinceDrain = startStopwatch(api.pid);
     socket.on("error", () => {});
     socket.pause();
     const send = () => {
-      drainedAt = performance.now();
+      readSinceDrain = startStopwatch(api.pid);
       while (socket.writable && socket.write(flood));
     };
     socket.on("drain", send);
     send();
     await new Promise((resolve) => socket.once("close", resolve));
-    return (performance.now() - drainedAt) / 1000;
+    return readSinceDrain() / 1000;
   });
   // A client that reads nothing notices a closed connection only when it writes.
   const poke = setInterval(() => {

@@ -1,5 +1,4 @@
 import { Agent } from "node:http";
-import { setTimeout as sleep } from "node:timers/promises";
 import { expect } from "vitest";
 import { LoadProcess } from "../../../bench/load-process.ts";
 import { type ApiProcess, CHECK } from "../../support/api.ts";
@@ -7,6 +6,7 @@ import { sendHttp } from "../../support/http.ts";
 import { addKey } from "../../support/keys.ts";
 import { listOperations, readDocument } from "../../support/openapi.ts";
 import { PORTAL_OPERATIONS } from "../../support/portal-operations.ts";
+import { startStopwatch } from "../../support/processes.ts";
 import { popularTest } from "../../support/service-test.ts";
 import { drawWorstRequests, isHard, type WorstRequest } from "../../support/worst-requests.ts";
 
@@ -15,8 +15,6 @@ import { drawWorstRequests, isHard, type WorstRequest } from "../../support/wors
 const ORIGIN = "http://localhost";
 const INTERVAL_MS = 25;
 const MAX_P99_MS = 250;
-/** On a machine that is slow by itself: p99 beside the other client, compared with the one before. */
-const MAX_SLOWDOWN = 20;
 
 const test = popularTest
   .extend("env", { RATE_LIMIT_REQUESTS: "", TRUST_PROXY: "127.0.0.1", PUBLIC_URL: ORIGIN })
@@ -27,36 +25,16 @@ const test = popularTest
 
 type Service = ApiProcess & { key: string };
 
-/** A clock that counts at most 20 ms of a longer gap between its ticks: then the machine itself stood still. */
-const startClock = () => {
-  let elapsed = 0;
-  let last = performance.now();
-  const tick = () => {
-    const now = performance.now();
-    elapsed += Math.min(now - last, 20);
-    last = now;
-  };
-  const timer = setInterval(tick, 5);
-  return {
-    now: () => {
-      tick();
-      return elapsed;
-    },
-    stop: () => clearInterval(timer),
-  };
-};
-
 /** Sends a check every 25 ms while a task runs. */
-const observe = async ({ port, key }: Service, task: () => Promise<unknown>) => {
-  const clock = startClock();
+const observe = async ({ port, pid, key }: Service, task: () => Promise<unknown>) => {
   const agent = new Agent({ keepAlive: true });
   const durations: number[] = [];
   const checks: Promise<void>[] = [];
   const check = async () => {
-    const startedAt = clock.now();
+    const read = startStopwatch(pid);
     const headers = { "X-API-KEY": key, "X-Forwarded-For": "198.51.100.1" };
     const { status, body } = await sendHttp(port, { path: CHECK, headers, agent });
-    durations.push(clock.now() - startedAt);
+    durations.push(read());
     expect({ status, body }).toEqual({ status: 200, body: "true" });
   };
   const timer = setInterval(() => {
@@ -68,19 +46,15 @@ const observe = async ({ port, key }: Service, task: () => Promise<unknown>) => 
   await task().finally(() => clearInterval(timer));
   await Promise.all(checks);
   agent.destroy();
-  clock.stop();
   durations.sort((a, b) => a - b);
   const at = (share: number) => durations[Math.floor(durations.length * share)] ?? Number.NaN;
   return { count: durations.length, p50: at(0.5), p99: at(0.99) };
 };
 
 const expectUnnoticed = async (service: Service, name: string, task: () => Promise<unknown>) => {
-  const alone = await observe(service, () => sleep(1_000));
   const { count, p50, p99 } = await observe(service, task);
-  console.log(
-    `${name}: ${count} checks, p50 ${p50.toFixed(1)} ms, p99 ${p99.toFixed(1)} ms; alone ${alone.p99.toFixed(1)} ms`,
-  );
-  expect(p99).toBeLessThan(Math.max(MAX_P99_MS, alone.p99 * MAX_SLOWDOWN));
+  console.log(`${name}: ${count} checks, p50 ${p50.toFixed(1)} ms, p99 ${p99.toFixed(1)} ms`);
+  expect(p99).toBeLessThan(MAX_P99_MS);
 };
 
 const writeRequest = ({ method, path, headers, body }: WorstRequest, client: number): string => {

@@ -1,15 +1,15 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { afterAll, beforeAll, expect, onTestFinished, test } from "vitest";
+import { expect } from "vitest";
 import { networks } from "../../../registry/networks.ts";
-import { type ApiProcess as Api, createSampleDatabase, FRESH_FOR_A_DAY, launchApiProcess } from "../../support/api.ts";
+import { type ApiProcess, createSampleDatabase, FRESH_FOR_A_DAY, startTestApiProcess } from "../../support/api.ts";
 import { observeBystander } from "../../support/bystander.ts";
 import { readServedSchema } from "../../support/index-copy.ts";
-import { createPopularDatabase } from "../../support/million.ts";
+import { popularTest } from "../../support/service-test.ts";
 import { connectClient } from "../../support/setup.ts";
 
 // Many clients request one wallet to which many others have delegated.
 
-const FANS = 200_000;
+const FANS = 100_000;
 /** More long lists than the API sends concurrently. */
 const READERS = 6;
 const PAGERS = 6;
@@ -19,21 +19,12 @@ const NAME = '"from"';
 const RETRY_MS = 500;
 const PAUSE_MS = 50;
 
-let popular: Awaited<ReturnType<typeof createPopularDatabase>>;
-let api: Api;
-beforeAll(async () => {
-  popular = await createPopularDatabase(FANS);
-  api = await launchApiProcess({ databaseUrl: popular.databaseUrl, env: { ...FRESH_FOR_A_DAY, LOG_LEVEL: "warn" } });
-}, 300_000);
-afterAll(async () => {
-  await api?.stop();
-  await popular?.client.end();
-});
+const test = popularTest.extend("fans", FANS);
 
 /** Counts the complete list as it arrives, and retries after a 503. */
-const readAll = async (): Promise<{ found: number; refused: number }> => {
+const readAll = async (api: ApiProcess, path: string): Promise<{ found: number; refused: number }> => {
   for (let refused = 0; ; refused++) {
-    const response = await api.get(`/registry/v2/${popular.popular}`);
+    const response = await api.get(path);
     if (response.status === 503) {
       expect(response.headers.get("Retry-After")).toMatch(/^\d+$/);
       await response.text();
@@ -53,8 +44,11 @@ const readAll = async (): Promise<{ found: number; refused: number }> => {
   }
 };
 
-test(`${READERS + PAGERS + CHECKERS} clients of a wallet with ${FANS} delegations use less than 200 MB, and other clients are served`, async () => {
-  const path = `/registry/v2/${popular.popular}`;
+test(`${READERS + PAGERS + CHECKERS} clients of a wallet with ${FANS} delegations use less than 200 MB, and other clients are served`, async ({
+  service: api,
+  popular,
+}) => {
+  const path = `/registry/v2/${popular}`;
   for (let round = 0; round < 3; round++) await (await api.get(`${path}?limit=1000`)).text();
 
   let isOver = false;
@@ -73,7 +67,7 @@ test(`${READERS + PAGERS + CHECKERS} clients of a wallet with ${FANS} delegation
     if (response.ok) expect(page).toHaveLength(1000);
   };
   const askCheck = async () => {
-    const response = await api.get(`/registry/v2/check/all?to=${popular.popular}&from=${popular.popular}`);
+    const response = await api.get(`/registry/v2/check/all?to=${popular}&from=${popular}`);
     note(response.status);
     expect(["false", expect.stringContaining("overloaded")]).toContainEqual(await response.text());
   };
@@ -84,7 +78,7 @@ test(`${READERS + PAGERS + CHECKERS} clients of a wallet with ${FANS} delegation
   let lists: Awaited<ReturnType<typeof readAll>>[] = [];
   const { meanwhile, grownMb } = await observeBystander(api, async () => {
     const asking = Promise.all(others.map(repeat));
-    lists = await Promise.all(Array.from({ length: READERS }, readAll)).finally(() => {
+    lists = await Promise.all(Array.from({ length: READERS }, () => readAll(api, path))).finally(() => {
       isOver = true;
     });
     await asking;
@@ -97,7 +91,7 @@ test(`${READERS + PAGERS + CHECKERS} clients of a wallet with ${FANS} delegation
   expect(grownMb).toBeLessThan(200);
   expect(meanwhile.slowest).toBeLessThan(5_000);
   expect([...statuses.keys()].filter((status) => status !== 200 && status !== 503)).toEqual([]);
-}, 280_000);
+}, 600_000);
 
 /** Ten networks with the same registries as Ethereum. */
 const NETWORKS = [...networks]
@@ -149,8 +143,7 @@ const createNetworks = async () => {
 };
 
 test(`a first page of a wallet with ${FANS} delegations on ten networks takes as long as any other`, async () => {
-  const own = await launchApiProcess({ databaseUrl: await createNetworks(), env: FRESH_FOR_A_DAY });
-  onTestFinished(() => own.stop());
+  const own = await startTestApiProcess({ databaseUrl: await createNetworks(), env: FRESH_FOR_A_DAY });
   const measure = async (path: string): Promise<number> => {
     const startedAt = performance.now();
     const response = await own.get(path);
@@ -172,4 +165,4 @@ test(`a first page of a wallet with ${FANS} delegations on ten networks takes as
     console.log(`${list}: ${popularMs.toFixed(1)} ms, of an ordinary wallet ${ordinaryMs.toFixed(1)} ms`);
     expect(popularMs / ordinaryMs, list).toBeLessThan(8);
   }
-}, 280_000);
+}, 600_000);
