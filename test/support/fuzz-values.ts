@@ -8,7 +8,7 @@ import { COIN, FRIEND, GONE, GUEST, HOT, NFT, OTHER, VAULT } from "./api.ts";
 export const weighted = <T>(...choices: [weight: number, arbitrary: fc.Arbitrary<T>][]) =>
   fc.oneof(...choices.map(([weight, arbitrary]) => ({ weight, arbitrary })));
 export const words = (text: string) => fc.constantFrom(...text.split(" "));
-export const texts = (text: string) => fc.constantFrom(...text.split("|"));
+const texts = (text: string) => fc.constantFrom(...text.split("|"));
 
 export const hex = (digits: number) =>
   fc.bigInt(0n, 16n ** BigInt(digits) - 1n).map((number) => `0x${number.toString(16).padStart(digits, "0")}`);

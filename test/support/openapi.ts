@@ -96,7 +96,7 @@ const createMatcher = (schema: Schema): ((body: string) => string | null) => {
 const boundIntegers = (json: string) =>
   json.replaceAll(/("(?:[^"\\]|\\.)*")|\b\d{16,}\b/g, (_, text?: string) => text ?? "1");
 
-export const OPENAPI_FILE = join(ROOT, "docs/openapi.json");
+const OPENAPI_FILE = join(ROOT, "docs/openapi.json");
 
 /** The committed document. test/api/openapi.test.ts compares it with the served one. */
 export const readDocument = (): Description => JSON.parse(readFileSync(OPENAPI_FILE, "utf8"));
