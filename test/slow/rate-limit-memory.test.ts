@@ -120,12 +120,13 @@ test("take() admits no client above the limit with two million admissions", () =
   for (const name of ["0", "1", "new"]) expect(window.take(name)).toMatchObject({ isAdmitted: true, remaining: 24 });
 });
 
-test("take() takes less than 20 µs with 50,000 clients", () => {
+test("take() takes less than 20 µs of processor time with 50,000 clients", () => {
   const window = new SlidingWindow(DEFAULT);
   const names = Array.from({ length: 50_000 }, (_, index) => `client ${index}`);
-  const startedAt = performance.now();
+  const before = process.cpuUsage();
   for (let round = 0; round < 4; round++) for (const name of names) window.take(name);
-  const microseconds = ((performance.now() - startedAt) * 1000) / (4 * names.length);
+  const { user, system } = process.cpuUsage(before);
+  const microseconds = (user + system) / (4 * names.length);
   console.log(`${microseconds.toFixed(2)} µs each`);
   expect(microseconds).toBeLessThan(20);
 });

@@ -1,8 +1,10 @@
 import { once } from "node:events";
+import { request } from "node:http";
+import { setTimeout as sleep } from "node:timers/promises";
 import { expect, test } from "vitest";
 import { type Api, startTestApi, startTestApiProcess } from "../support/api.ts";
 import { startHttp } from "../support/http-server.ts";
-import { createWallet, Visitor } from "../support/portal.ts";
+import { createWallet, signInVisitor, Visitor } from "../support/portal.ts";
 import { readResidentMb, watchMemory } from "../support/processes.ts";
 import { createDatabase, waitUntil } from "../support/setup.ts";
 
@@ -55,4 +57,35 @@ test("an RPC that stalls at a sign-in loses its connection after the deadline", 
   expect(answer).toMatchObject({ status: 503, json: { type: "/docs#problem-network-unavailable" } });
   expect(Date.now() - startedAt).toBeLessThan(15_000);
   await waitUntil("the connections are closed", () => rpc.sockets.size === 0, 1);
+});
+
+test("the developer API returns 408 after 5 s for a slow body, and closes the connection", async () => {
+  const api = await startTestApi({ databaseUrl: await createDatabase() });
+  const visitor = await signInVisitor(api);
+  const startedAt = Date.now();
+  const answer = await new Promise<{ status: number | undefined; connection: string | undefined }>(
+    (resolve, reject) => {
+      const headers = {
+        Origin: api.url,
+        Cookie: visitor.cookieHeader,
+        "Content-Type": "application/json",
+        "Content-Length": 100,
+      };
+      const path = "/developers/api/keys";
+      const sent = request({ port: api.port, host: "127.0.0.1", path, method: "POST", headers }, (response) => {
+        resolve({ status: response.statusCode, connection: response.headers.connection });
+        response.resume();
+      });
+      sent.on("error", reject);
+      const drip = async () => {
+        while (!sent.destroyed) {
+          sent.write(" ");
+          await sleep(500);
+        }
+      };
+      drip();
+    },
+  );
+  expect(answer).toEqual({ status: 408, connection: "close" });
+  expect(Date.now() - startedAt).toBeLessThan(8_000);
 });
