@@ -29,15 +29,28 @@ const NEVER_MS = 11_000;
 const KEPT_HEADS = 12;
 
 const DIALECTS = Object.entries<Dialect>(dialects);
-/** Shortest and longest phase. In a short run they are shorter, so that it meets every fault too. */
-const PHASE_MS = [2_000, 8_000] as const;
-const SHORT_PHASE_MS = [500, 3_000] as const;
-const MAX_BLOCKS = [10, 500, 2_000, 10_000] as const;
 const MAX_LOGS = [20, 50, 200] as const;
 /** About 20 logs. */
 const MAX_BYTES = 15_000;
-/** Shares of calls that a rate limit or a quota refuses. */
-const REFUSED_SHARES = [0.02, 0.1, 1] as const;
+type Pace = {
+  /** The shortest and the longest phase, in calls or milliseconds. */
+  phase: readonly [number, number];
+  unit: "calls" | "ms";
+  maxBlocks: readonly [number, ...number[]];
+  /** Shares of calls that a rate limit or a quota refuses. */
+  refusedShares: readonly [number, ...number[]];
+};
+const LONG_RUN: Pace = {
+  phase: [2_000, 8_000],
+  unit: "ms",
+  maxBlocks: [10, 500, 2_000, 10_000],
+  refusedShares: [0.02, 0.1, 1],
+};
+/**
+ * Meets the same faults in less time, on any machine. Ranges of 10 blocks, and endpoints that refuse everything, mostly
+ * mean waiting.
+ */
+const SHORT_RUN: Pace = { phase: [3, 20], unit: "calls", maxBlocks: [100, 500, 2_000], refusedShares: [0.1, 0.2] };
 /**
  * Without "missing bits": such a log is found up to 12 blocks or 30 s later, by design, and the reader compares every
  * answer until then.
@@ -74,7 +87,7 @@ export class UnreliableRpc implements Rpc {
   /** How it behaves in calm phases. */
   readonly #calm: Behaviour;
   readonly #liesByAddress: boolean;
-  readonly #phaseMs: readonly [number, number];
+  readonly #pace: Pace;
   #behaviour: Behaviour = {};
   #phaseEndsAt = 0;
   readonly #counts = new Map<string, number>();
@@ -106,7 +119,7 @@ export class UnreliableRpc implements Rpc {
       report: (fault) => this.#count(fault),
     };
     this.#liesByAddress = liesByAddress;
-    this.#phaseMs = isShortRun ? SHORT_PHASE_MS : PHASE_MS;
+    this.#pace = isShortRun ? SHORT_RUN : LONG_RUN;
     proxy.intercept = (request) => this.#answer(request);
   }
 
@@ -141,7 +154,7 @@ export class UnreliableRpc implements Rpc {
     if (this.isDown) return { hangsUp: true };
     if (this.#isCalm) return this.#ask(request, this.#calm);
     this.calls.all++;
-    if (Date.now() >= this.#phaseEndsAt) this.#startPhase();
+    if (this.#clock >= this.#phaseEndsAt) this.#startPhase();
     // The nth call of a kind fails in the same way in every run of a seed.
     const kind = kindOf(request);
     const count = this.#counts.get(kind) ?? 0;
@@ -158,21 +171,26 @@ export class UnreliableRpc implements Rpc {
     return { result: answered };
   }
 
+  /** Time, in the unit of its phases. */
+  get #clock(): number {
+    return this.#pace.unit === "ms" ? Date.now() : this.calls.all;
+  }
+
   async #ask(request: RpcRequest, behaviour: Behaviour): Promise<RpcResponse> {
     return (await simulateProvider(this.#target, behaviour)(request)) ?? (await askNode(this.#target, request));
   }
 
   #startPhase() {
     const random = this.#draw("phase", this.phases.length);
-    const { name, behaviour } = drawBehaviour(random, this.#calm, (refusal) => this.#count(refusal));
-    const ms = random.integer(...this.#phaseMs);
+    const { name, behaviour } = drawBehaviour(random, this.#pace, this.#calm, (refusal) => this.#count(refusal));
+    const length = random.integer(...this.#pace.phase);
     const [isSilent, isClosed] = [random.chance(0.3), random.chance(0.3)];
     this.#behaviour = behaviour;
-    this.#phaseEndsAt = Date.now() + ms;
+    this.#phaseEndsAt = this.#clock + length;
     if (this.#socket) this.#socket.isSilent = isSilent;
     if (isClosed) this.#socket?.closeAll();
     const socket = this.#socket && { isSilent, isClosed };
-    this.phases.push(`${new Date().toISOString()} ${JSON.stringify({ ...behaviour, dialect: name, socket, ms })}`);
+    this.phases.push(`${new Date().toISOString()} ${JSON.stringify({ ...behaviour, dialect: name, socket, length })}`);
   }
 
   #count(fault: ProviderFault | Failure | Refusal) {
@@ -248,21 +266,21 @@ export const startUnreliableRpcs = (
 };
 
 /** Draws a provider, its limits and its faults. */
-const drawBehaviour = (random: Random, calm: Behaviour, count: (refusal: Refusal) => void) => {
+const drawBehaviour = (random: Random, pace: Pace, calm: Behaviour, count: (refusal: Refusal) => void) => {
   // Few providers limit the results, or the size.
   const limit = random.pick([undefined, undefined, "results", "size"] as const);
   const providers = DIALECTS.filter(([, dialect]) => !limit || dialect[limit]);
   const [name, dialect] = providers[random.integer(0, providers.length - 1)] ?? [];
   const refusal = random.pick([undefined, undefined, "rate limit", "quota"] as const);
   const refusals = { "rate limit": dialect?.rateLimits, quota: dialect?.quotas };
-  const refusedShare = random.pick(REFUSED_SHARES);
+  const refusedShare = random.pick(pace.refusedShares);
   const isBehind = random.chance(0.3);
   // Without receipts, each block with extra bits waits for a minute.
   const bloom = !calm.lacksReceipts && random.chance(0.2) ? "extra bits" : random.pick(BLOOMS);
   const behaviour: Behaviour = {
     ...calm,
     dialect: dialect?.size ? { ...dialect, size: { ...dialect.size, bytes: MAX_BYTES } } : dialect,
-    maxBlocks: random.pick(MAX_BLOCKS),
+    maxBlocks: random.pick(pace.maxBlocks),
     maxLogs: random.pick(MAX_LOGS),
     bloom,
     countBehind: isBehind ? () => random.integer(0, 1) : undefined,
