@@ -170,7 +170,3 @@ export const createSampleDatabase = async (): Promise<string> => {
 /** Launches the API over the samples, for the tests of a file. */
 export const launchSampleApi = async (env: NodeJS.ProcessEnv = {}): Promise<Api> =>
   launchApi({ databaseUrl: await createSampleDatabase(), env: { ...FRESH_FOR_A_DAY, ...env } });
-
-/** Launches `npm run api` over the samples. The caller stops it. */
-export const launchSampleApiProcess = async (env: NodeJS.ProcessEnv = {}) =>
-  launchApiProcess({ databaseUrl: await createSampleDatabase(), env: { ...FRESH_FOR_A_DAY, ...env } });
