@@ -70,6 +70,9 @@ const ask = async (send: Send, request: FuzzRequest, findOther: (answer: HttpAns
   throw new Error(`${fault}\n  asked: ${asked}\n  answer: ${answered}`);
 };
 
+/** A check's answer, or a balance as a number or a string of any length. */
+const SCALAR = /^(true|false|0|[1-9]\d*|"(0|[1-9]\d*)")$/;
+
 /** Describes how an answer differs from the response of the document. */
 const findFaultOf200 = (
   { responses, findMismatch }: Operation,
@@ -84,7 +87,10 @@ const findFaultOf200 = (
   const bad = required.find(([name, { schema }]) =>
     schema?.type === "integer" ? !/^\d+$/.test(String(headers[name.toLowerCase()])) : !headers[name.toLowerCase()],
   );
-  return bad ? `it lacks the header ${bad[0]}` : method === "HEAD" ? null : findMismatch(body);
+  if (bad) return `it lacks the header ${bad[0]}`;
+  if (method === "HEAD") return null;
+  const hasContent = /^[{[]/.test(body) ? !/"unanswered":\[[^\]]/.test(body) : SCALAR.test(body);
+  return hasContent ? findMismatch(body) : "it is not a complete answer";
 };
 
 /** Follows the pages of a list: their cursors cannot be drawn. */
