@@ -110,7 +110,7 @@ export const ODD_JSON: unknown[] = [
 ];
 
 export const oddContentType = texts(
-  "application/json; charset=utf-8|Application/JSON|text/plain|application/jsonp||application/x-www-form-urlencoded",
+  "application/json; charset=utf-8|Application/JSON|text/plain|application/jsonp||application/x-www-form-urlencoded|multipart/form-data; boundary=x",
 );
 
 /** Paths with bytes that no client sends, without line breaks, which would make two requests. */

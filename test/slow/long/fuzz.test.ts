@@ -143,7 +143,8 @@ type SentRequest = FuzzRequest & { isSignedIn: boolean; hasBadKey: boolean };
 
 const HOSTS: [string, ...string[]] = [
   ...(["api.example", "LOCALHOST", "localhost:99999", "localhost:0", "[::1]:80", "evil.example@127.0.0.1"] as const),
-  ...["a b", "", ".", "127.0.0.1.", "*", "x".repeat(300), "xn--80ak6aa92e.com", "127.0.0.1, evil.example", "\xe4"],
+  ...["a b", "", ".", "127.0.0.1.", "*", "x".repeat(300), "xn--80ak6aa92e.com", "127.0.0.1, evil.example"],
+  ...["http://127.0.0.1", "\xe4"],
 ];
 const ORIGINS = ["null", "", "http://evil.example", "http://127.0.0.1", "https://localhost", "file://", "*"];
 const PROXIES: [string, ...string[]] = [
