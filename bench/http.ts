@@ -1,14 +1,15 @@
 import { availableParallelism } from "node:os";
+import { CHECKS } from "../registry/checks.ts";
 import { compare } from "./comparison.ts";
 import type { Case } from "./report.ts";
 import { type Figures, Rounds, type Subject } from "./rounds.ts";
 import { createKey, HIGH_RATE_LIMIT, type Server, Servers } from "./servers.ts";
 import {
-  ALL_CHECKS,
   BULK_SIZE,
   bareSubject,
   bulkSubject,
   checkSubject,
+  getCheck,
   longListSubject,
   pastCheckSubject,
   ponderCheckSubject,
@@ -17,6 +18,8 @@ import {
 } from "./subjects.ts";
 
 // Measures the service over HTTP beside its baselines.
+
+const ofWallet = getCheck("v2", "all");
 
 type Timing = {
   rounds: number;
@@ -75,9 +78,9 @@ const createSubjects = async ({ plan, servers }: Context, api: Server, key: stri
   return {
     bare: bareSubject(forBare),
     query: querySubject(forQuery, size),
-    checks: ALL_CHECKS.map((kind) => checkSubject(api, kind, size, key)),
-    memoryChecks: ALL_CHECKS.map((kind) => checkSubject(memoryApi, kind, size, key)),
-    ponderChecks: ALL_CHECKS.map((kind) => ponderCheckSubject(ponder, kind, size)),
+    checks: CHECKS.map((check) => checkSubject(api, check, size, key)),
+    memoryChecks: CHECKS.map((check) => checkSubject(memoryApi, check, size, key)),
+    ponderChecks: CHECKS.map((check) => ponderCheckSubject(ponder, check, size)),
     shortList: shortListSubject(api, size, key),
     longList: longListSubject(api, size, (wallet) => `/registry/v2/${wallet}?numbers=string`, { "X-API-KEY": key }),
     drizzle: longListSubject(forDrizzle, size, (wallet) => `/list-drizzle/${wallet}`),
@@ -173,11 +176,7 @@ const reportSingleChecks = ({ query, checks }: Subjects, results: Results): Case
   ];
 };
 
-const PAST_KINDS = [
-  { version: "v1", check: "token" },
-  { version: "v2", check: "all" },
-  { version: "v2", check: "erc1155" },
-] as const;
+const PAST_CHECKS = [getCheck("v1", "token"), ofWallet, getCheck("v2", "erc1155")];
 
 const costOf = ({ apiMicroseconds, postgresMicroseconds }: Figures) => apiMicroseconds + postgresMicroseconds;
 
@@ -185,11 +184,11 @@ const costOf = ({ apiMicroseconds, postgresMicroseconds }: Figures) => apiMicros
 const measurePast = async ({ plan, rounds }: Context, api: Server, key: string): Promise<Case[]> => {
   const { delegations: size, rounds: count, ms, warmUpMs, log } = plan;
   log("Checks at a past block");
-  const pairs = PAST_KINDS.map((kind) => ({
-    now: checkSubject(api, kind, size, key),
-    past: pastCheckSubject(api, kind, size, key),
+  const pairs = PAST_CHECKS.map((check) => ({
+    now: checkSubject(api, check, size, key),
+    past: pastCheckSubject(api, check, size, key),
   }));
-  const busy = pastCheckSubject(api, { version: "v2", check: "all" }, size, key, true);
+  const busy = pastCheckSubject(api, ofWallet, size, key, true);
   const subjects = [...pairs.flatMap(({ now, past }) => [now, past]), busy];
   await rounds.warmUp(subjects, warmUpMs);
   const cases: Case[] = [];
@@ -213,7 +212,7 @@ const measurePast = async ({ plan, rounds }: Context, api: Server, key: string):
 const measureBulk = async ({ plan, rounds }: Context, api: Server, key: string): Promise<Case[]> => {
   const { databaseUrl, delegations: size, rounds: count, ms, warmUpMs, log } = plan;
   log("Many checks in a body");
-  const single = checkSubject(api, { version: "v2", check: "all" }, size, key);
+  const single = checkSubject(api, ofWallet, size, key);
   const bulk = bulkSubject(api, size, key);
   for (const subject of [single, bulk]) await rounds.warmUp([subject], warmUpMs / 2);
   const concurrent = await rounds.measure([single], { connections: CONNECTIONS, ms, rounds: count });
@@ -261,7 +260,7 @@ const measureTwoProcesses = async ({ plan, servers, rounds }: Context, api: Serv
   const { databaseUrl, delegations, rounds: count, ms, warmUpMs, log } = plan;
   log("Two processes");
   const other = await servers.startApi(databaseUrl);
-  const one = checkSubject(api, { version: "v2", check: "all" }, delegations, key);
+  const one = checkSubject(api, ofWallet, delegations, key);
   const two: Subject = { ...one, name: "two processes", ports: [api.port, other.port], pids: [api.pid, other.pid] };
   await rounds.warmUp([two], warmUpMs);
   const results = await rounds.measure([one, two], { connections: CONNECTIONS, ms, rounds: count });
@@ -289,13 +288,12 @@ const describeUtilization = (figures: Figures): string => {
 const measureRefusals = async ({ plan, servers, rounds }: Context): Promise<Case[]> => {
   const { databaseUrl, delegations, rounds: count, ms, warmUpMs, log } = plan;
   log("Refusals");
-  const kind = { version: "v2", check: "all" } as const;
   const [limited, unlimited] = await Promise.all([
     servers.startApi(databaseUrl),
     servers.startApi(databaseUrl, HIGH_RATE_LIMIT),
   ]);
-  const refused: Subject = { ...checkSubject(limited, kind, delegations), name: "refusal", status: 429 };
-  const answered: Subject = { ...checkSubject(unlimited, kind, delegations), name: "answer without a key" };
+  const refused: Subject = { ...checkSubject(limited, ofWallet, delegations), name: "refusal", status: 429 };
+  const answered: Subject = { ...checkSubject(unlimited, ofWallet, delegations), name: "answer without a key" };
   for (const subject of [refused, answered]) await rounds.warmUp([subject], warmUpMs);
   const cases: Case[] = [];
   for (const connections of [1, CONNECTIONS]) {
@@ -332,8 +330,8 @@ export const measureGrowth = async (
       const api = await servers.startApi(url, HIGH_RATE_LIMIT);
       const key = await createKey(url);
       return [
-        ...ALL_CHECKS.map((kind) => checkSubject(api, kind, size, key)),
-        ...PAST_KINDS.map((kind) => pastCheckSubject(api, kind, size, key)),
+        ...CHECKS.map((check) => checkSubject(api, check, size, key)),
+        ...PAST_CHECKS.map((check) => pastCheckSubject(api, check, size, key)),
       ];
     };
     const [before, after] = await Promise.all([createChecks(few), createChecks(many)]);

@@ -7,7 +7,7 @@ import { parseApiSettings } from "../api/settings.ts";
 import { startApi } from "../api/start-api.ts";
 import { runUntilStopped, untilAborted } from "../process/program.ts";
 import { parseDatabaseUrl } from "../process/settings.ts";
-import { CHECKS } from "../registry/check-rule.ts";
+import { CHECKS } from "../registry/checks.ts";
 
 // The service without database queries for checks: measures the cost of Hono and our middleware alone.
 
@@ -17,12 +17,9 @@ const ANSWER = { value: "true", indexedBlock: "1", indexedBlockTimestamp: NOW, f
 
 /** The SQL of every check, as the service writes it: a name may change. test/slow/baselines.test.ts tests it. */
 const checksOf = memoizeByDatabase((database, schema: string) => {
-  const kinds = (["v1", "v2"] as const).flatMap((version) =>
-    CHECKS[version].map((check) => ({ schema, version, check })),
-  );
-  const statements = kinds.flatMap((kind) =>
-    (["one", "many"] as const).flatMap((size) =>
-      (["now", "past"] as const).map((moment) => checkStatement(database, kind, size, moment)),
+  const statements = CHECKS.flatMap((check) =>
+    (["now", "past"] as const).flatMap((moment) =>
+      (["one", "many"] as const).map((size) => checkStatement(database, { schema, check, moment }, size)),
     ),
   );
   return new Set(statements.map(({ text }) => text));

@@ -1,5 +1,5 @@
 import type { Address } from "viem";
-import { CHECKS, type Check } from "../registry/check-rule.ts";
+import { type Check, type CheckName, findCheck, takes } from "../registry/checks.ts";
 import type { RegistryVersion } from "../registry/networks.ts";
 import { busyDelegation, listCollectors, makeDelegation, NEWEST_BLOCK, ordinaryDelegations } from "./data-set.ts";
 import type { Subject } from "./rounds.ts";
@@ -10,14 +10,8 @@ import type { Server } from "./servers.ts";
 /** Requests per subject. They are prepared before the measurement, which must not include it. */
 const REQUESTS = 20_000;
 
-type CheckKind = { version: RegistryVersion; check: Check };
 type Delegation = ReturnType<typeof makeDelegation>;
 type Headers = Readonly<Record<string, string>>;
-
-/** Every kind of check. */
-export const ALL_CHECKS: readonly CheckKind[] = (["v1", "v2"] as const).flatMap((version) =>
-  CHECKS[version].map((check) => ({ version, check })),
-);
 
 const createSubject = (name: string, { pid, port }: Server, requests: readonly string[]): Subject => ({
   name,
@@ -46,37 +40,38 @@ const randomRequests = (size: number, path: (delegation: Delegation) => string, 
     return getRequest(path(makeDelegation(number)), headers);
   });
 
-const scopeParameters = (check: Check, { contract, tokenId }: Delegation): string => {
-  if (check === "all") return "";
-  const hasTokenId = check === "token" || check === "erc721" || check === "erc1155";
-  return `&contract=${contract}${hasTokenId ? `&tokenId=${tokenId}` : ""}`;
+export const getCheck = (version: RegistryVersion, name: CheckName): Check => {
+  const check = findCheck(version, name);
+  if (!check) throw new Error(`${version} has no check ${name}.`);
+  return check;
+};
+
+const scopeParameters = (check: Check, delegation: Delegation): string =>
+  (["contract", "tokenId"] as const).map((name) => (takes(check, name) ? `&${name}=${delegation[name]}` : "")).join("");
+
+const checkPath = (check: Check, delegation: Delegation): string => {
+  const { delegate, vault } = delegation;
+  return `${check.path}?delegate=${delegate}&vault=${vault}${scopeParameters(check, delegation)}`;
 };
 
 /** Checks of the service, with a key or without one. */
-export const checkSubject = (server: Server, { version, check }: CheckKind, size: number, key?: string): Subject => {
-  const path = (delegation: Delegation) =>
-    `/registry/${version}/check/${check}?delegate=${delegation.delegate}&vault=${delegation.vault}${scopeParameters(check, delegation)}`;
+export const checkSubject = (server: Server, check: Check, size: number, key?: string): Subject => {
+  const path = (delegation: Delegation) => checkPath(check, delegation);
   return createSubject(
-    `${version} check/${check}`,
+    `${check.version} check/${check.name}`,
     server,
     randomRequests(size, path, key ? { "X-API-KEY": key } : {}),
   );
 };
 
 /** The same checks at a past block. @param isBusy - of a vault with 100,000 changes */
-export const pastCheckSubject = (
-  server: Server,
-  { version, check }: CheckKind,
-  size: number,
-  key: string,
-  isBusy = false,
-) => {
+export const pastCheckSubject = (server: Server, check: Check, size: number, key: string, isBusy = false) => {
   const path = (random: Delegation) => {
     const delegation = isBusy ? busyDelegation(random.tokenId) : random;
     const block = NEWEST_BLOCK - 1 - (random.tokenId % 1000);
-    return `/registry/${version}/check/${check}?delegate=${delegation.delegate}&vault=${delegation.vault}${scopeParameters(check, delegation)}&block=${block}`;
+    return `${checkPath(check, delegation)}&block=${block}`;
   };
-  const name = `${version} check/${check} at a past block${isBusy ? ", busy vault" : ""}`;
+  const name = `${check.version} check/${check.name} at a past block${isBusy ? ", busy vault" : ""}`;
   return createSubject(name, server, randomRequests(size, path, { "X-API-KEY": key }));
 };
 
@@ -96,10 +91,10 @@ export const bulkSubject = (server: Server, size: number, key: string): Subject 
   return createSubject("1,000 checks in a body", server, bodies);
 };
 
-export const ponderCheckSubject = (server: Server, { version, check }: CheckKind, size: number): Subject => {
+export const ponderCheckSubject = (server: Server, check: Check, size: number): Subject => {
   const path = (delegation: Delegation) =>
-    `/check/${version}/${check}?to=${delegation.delegate}&from=${delegation.vault}${scopeParameters(check, delegation)}`;
-  return createSubject(`Ponder, ${version} ${check}`, server, randomRequests(size, path));
+    `/check/${check.version}/${check.name}?to=${delegation.delegate}&from=${delegation.vault}${scopeParameters(check, delegation)}`;
+  return createSubject(`Ponder, ${check.version} ${check.name}`, server, randomRequests(size, path));
 };
 
 /** One statement per request: a check of an entire wallet by primary key. */

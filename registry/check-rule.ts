@@ -1,43 +1,36 @@
-import { FULL_RIGHTS, MAX_UINT256, NO_CONTRACT, NO_TOKEN } from "./delegation.ts";
+import type { Check } from "./checks.ts";
+import {
+  type DelegationTypeV1,
+  type DelegationTypeV2,
+  FULL_RIGHTS,
+  hasTokenId,
+  isToken,
+  MAX_UINT256,
+  NO_CONTRACT,
+  NO_TOKEN,
+} from "./delegation.ts";
 import type { RegistryVersion } from "./networks.ts";
 import { selectLatestChange } from "./state-at.ts";
 
-export const CHECKS = {
-  v1: ["all", "contract", "token"],
-  v2: ["all", "contract", "erc721", "erc20", "erc1155"],
-} as const satisfies Record<RegistryVersion, readonly string[]>;
-
-export type Check = (typeof CHECKS)[RegistryVersion][number];
-
-/** A check, or in v2 one for a token of either standard. */
-export type Rule = Check | "anyToken";
-
 /** The scope of a delegation, as SQL expressions, and its rank (0 is the broadest). The row `q` holds the question. */
-export type Scope = { type: string; contract: string; tokenId: string; breadth: number };
-
-const ALL: Scope = { type: "ALL", contract: `'${NO_CONTRACT}'`, tokenId: `${NO_TOKEN}`, breadth: 0 };
-const CONTRACT: Scope = { type: "CONTRACT", contract: "q.contract", tokenId: `${NO_TOKEN}`, breadth: 1 };
-const token = (type: string): Scope => ({ type, contract: "q.contract", tokenId: "q.token_id", breadth: 2 });
-
-/** The scopes that satisfy each check, the broadest first. */
-export const SATISFYING_SCOPES: Record<Rule, readonly Scope[]> = {
-  all: [ALL],
-  contract: [ALL, CONTRACT],
-  token: [ALL, CONTRACT, token("TOKEN")],
-  erc721: [ALL, CONTRACT, token("ERC721")],
-  erc20: [ALL, CONTRACT, { ...token("ERC20"), tokenId: `${NO_TOKEN}` }],
-  erc1155: [ALL, CONTRACT, token("ERC1155")],
-  anyToken: [ALL, CONTRACT, token("ERC721"), token("ERC1155")],
+export type ScopeSql = {
+  type: DelegationTypeV1 | DelegationTypeV2;
+  contract: string;
+  tokenId: string;
+  breadth: number;
 };
 
-/** True for a check that returns a balance. */
-export const isBalanceCheck = (check: Rule): boolean => check === "erc20" || check === "erc1155";
-
-/** A broader delegation grants the largest possible balance; a delegation for a balance grants its amount. */
-export const isBroader = ({ type }: Scope) => type === ALL.type || type === CONTRACT.type;
+/** The scopes of a question's delegations of some types, the broadest first. */
+export const scopesOf = (types: readonly ScopeSql["type"][]): ScopeSql[] =>
+  types.map((type) => ({
+    type,
+    contract: type === "ALL" ? `'${NO_CONTRACT}'` : "q.contract",
+    tokenId: hasTokenId(type) ? "q.token_id" : `${NO_TOKEN}`,
+    breadth: type === "ALL" ? 0 : type === "CONTRACT" ? 1 : 2,
+  }));
 
 /** Builds the SQL `from d where …` for the delegations of exactly one scope that the question's wallets have. */
-export type FromScope = (scope: Scope) => string;
+export type FromScope = (scope: ScopeSql) => string;
 
 /**
  * Reads active delegations: one probe of the primary key for each rights, however many delegations the two wallets have.
@@ -81,9 +74,12 @@ export const fromLog =
  * the question from a row `q`: chain_id, vault, delegate, contract, token_id, rights and, for a past block, block.
  */
 export const checkRule = (from: FromScope, check: Check): string => {
-  const scopes = SATISFYING_SCOPES[check];
-  const existsAny = (scopes: readonly Scope[]) => scopes.map((scope) => `exists (select ${from(scope)})`).join(" or ");
-  if (!isBalanceCheck(check)) return existsAny(scopes);
-  const amounts = scopes.filter((scope) => !isBroader(scope)).map((scope) => `(select max(d.amount) ${from(scope)})`);
-  return `case when ${existsAny(scopes.filter(isBroader))} then ${MAX_UINT256} else coalesce(${amounts.join()}, 0) end`;
+  const scopes = scopesOf(check.satisfiedBy);
+  const existsAny = (scopes: readonly ScopeSql[]) =>
+    scopes.map((scope) => `exists (select ${from(scope)})`).join(" or ");
+  if (check.returns === "boolean") return existsAny(scopes);
+  // A broader delegation grants the largest possible balance; a delegation for a balance grants its amount.
+  const isBroad = ({ type }: ScopeSql) => !isToken(type);
+  const amounts = scopes.filter((scope) => !isBroad(scope)).map((scope) => `(select max(d.amount) ${from(scope)})`);
+  return `case when ${existsAny(scopes.filter(isBroad))} then ${MAX_UINT256} else coalesce(${amounts.join()}, 0) end`;
 };

@@ -1,46 +1,37 @@
-import {
-  CHECKS,
-  type Check,
-  fromActive,
-  fromLog,
-  isBalanceCheck,
-  isBroader,
-  type Rule,
-  SATISFYING_SCOPES,
-  type Scope,
-} from "./check-rule.ts";
-import { FULL_RIGHTS, MAX_UINT256 } from "./delegation.ts";
+import { fromActive, fromLog, type ScopeSql, scopesOf } from "./check-rule.ts";
+import { CHECK_NAMES, CHECKS, type CheckName, findCheck, isBalanceCheck, takes } from "./checks.ts";
+import { FULL_RIGHTS, hasAmount, MAX_UINT256 } from "./delegation.ts";
 import type { RegistryVersion } from "./networks.ts";
 import { type End, isOfScope } from "./state-at.ts";
 
 // Which wallets may act for a wallet, and for which wallets it may act: all pairs that satisfy a check, with the
 // delegations that grant it.
 
-/** The checks of both registries. */
-export const CHECK_NAMES: readonly Check[] = [...new Set([...CHECKS.v1, ...CHECKS.v2])];
-
-/** The rule by which a registry answers a check. v1 has no balances, and its check for a token is for any standard. */
-const RULES: Record<RegistryVersion, Partial<Record<Check, Rule>>> = {
-  v1: { all: "all", contract: "contract", token: "token", erc721: "token" },
-  v2: { all: "all", contract: "contract", token: "anyToken", erc721: "erc721", erc20: "erc20", erc1155: "erc1155" },
+/** The types that satisfy a check of any name in a registry. v1's check for a token is for any standard, v2 has none. */
+const typesOf = (version: RegistryVersion, name: CheckName): ScopeSql["type"][] => {
+  const check = findCheck(version, version === "v1" && name === "erc721" ? "token" : name);
+  if (check) return [...check.satisfiedBy];
+  if (name !== "token") return [];
+  const ofTokens = CHECKS.filter((each) => each.version === version && takes(each, "tokenId"));
+  return [...new Set(ofTokens.flatMap(({ satisfiedBy }) => [...satisfiedBy]))];
 };
 
 /** A registry to ask: the scopes that satisfy the check, and the balance that a delegation gives, as SQL. */
 export type AskedRegistry = {
   version: RegistryVersion;
   scopes: readonly ScopeIf[];
-  gives: (scope: Scope) => string;
+  gives: (scope: ScopeSql) => string;
 };
 
 /** A scope that satisfies the check only on an SQL condition. */
-type ScopeIf = Scope & { condition?: string };
+type ScopeIf = ScopeSql & { condition?: string };
 
 /** The registries that answer a check, each by its rule. */
-export const askRegistries = (versions: readonly RegistryVersion[], check: Check): AskedRegistry[] =>
+export const askRegistries = (versions: readonly RegistryVersion[], check: CheckName): AskedRegistry[] =>
   versions.flatMap((version) => {
-    const rule = RULES[version][check];
-    if (!rule) return [];
-    return { version, scopes: SATISFYING_SCOPES[rule], gives: isBalanceCheck(rule) ? givenBalance : () => "null" };
+    const types = typesOf(version, check);
+    if (types.length === 0) return [];
+    return { version, scopes: scopesOf(types), gives: isBalanceCheck(check) ? givenBalance : () => "null" };
   });
 
 const BALANCE_CHECKS = CHECK_NAMES.filter(isBalanceCheck);
@@ -52,7 +43,7 @@ const BALANCE_CHECKS = CHECK_NAMES.filter(isBalanceCheck);
 export const askAnyCheck = ({ check, registry }: { check: string; registry: string }): AskedRegistry[] => {
   const quote = (names: readonly string[]) => names.map((name) => `'${name}'`).join();
   return (["v1", "v2"] as const).map((version) => {
-    const scopes = new Map<string, { scope: Scope; checks: Check[] }>();
+    const scopes = new Map<string, { scope: ScopeSql; checks: CheckName[] }>();
     for (const name of CHECK_NAMES) {
       for (const scope of askRegistries([version], name).flatMap(({ scopes }) => scopes)) {
         const { checks } = scopes.get(scope.type) ?? { checks: [] };
@@ -71,8 +62,7 @@ export const askAnyCheck = ({ check, registry }: { check: string; registry: stri
 };
 
 /** The balance that a delegation gives: without limit if it is not for a balance. */
-const givenBalance = (scope: Scope): string =>
-  isBroader(scope) || scope.type === "TOKEN" ? `${MAX_UINT256}` : "d.amount";
+const givenBalance = ({ type }: ScopeSql): string => (hasAmount(type) ? "d.amount" : `${MAX_UINT256}`);
 
 /** Where delegations are read from. */
 export type Source = {

@@ -2,20 +2,18 @@ import { badParameters } from "../contract/define-parameters.ts";
 import type { AskedBlock } from "../contract/parameters.ts";
 import type { Database } from "../database/database.ts";
 import { type AnsweredBlock, showAnsweredBlock } from "../database/freshness.ts";
-import { toQuestion } from "../delegations/check-delegation.ts";
+import type { CheckQuestion } from "../delegations/check-delegation.ts";
 import { Problem } from "../problem.ts";
 import type { Shards } from "../shards/shards.ts";
 import { inSlices } from "../slices.ts";
-import { answerTogether, type BulkAnswers, type BulkQuestion } from "./bulk-checks.ts";
+import { answerTogether, type BulkAnswers } from "./bulk-checks.ts";
 import { createCheckReader, type ReadCheck } from "./read-check.ts";
 
 /** `true`, `false` or the digits of a balance, or the check's own problem. */
 export type Answer = string | Problem;
 
-/** A readable check: its place in the request, and its question. */
-type Asked = { place: number; question: BulkQuestion };
-
-type ReadableCheck = ReturnType<ReadCheck> & { place: number };
+/** A readable check, and its place in the request. */
+type Asked = { place: number; question: CheckQuestion };
 
 /** Answers bulk requests. */
 export class BulkChecks {
@@ -32,11 +30,11 @@ export class BulkChecks {
   /** Answers checks in their order. A check that is bad, or whose chain cannot be answered for, fails alone. */
   async answer(checks: readonly unknown[], asked: AskedBlock) {
     const answers: Answer[] = new Array(checks.length).fill("");
-    const readable: ReadableCheck[] = [];
+    const readable: Asked[] = [];
     await inSlices(checks, (check, place) => {
       const read = orProblem(() => this.#readCheck(check));
       if (read instanceof Problem) answers[place] = read;
-      else readable.push({ ...read, place });
+      else readable.push({ place, question: read });
     });
     requireOneChain(readable, asked);
 
@@ -45,7 +43,7 @@ export class BulkChecks {
       const found = await this.#askSchema(schema, ofSchema);
       const chains = new Map<number, AnsweredBlock | Problem>();
       for (const [index, { place, question }] of ofSchema.entries()) {
-        const { chainId, block } = question.question;
+        const { chainId, block } = question;
         const chain = chains.get(chainId) ?? orProblem(() => this.#findBlock(found, chainId, { ...asked, block }));
         chains.set(chainId, chain);
         answers[place] = chain instanceof Problem ? chain : (found.values[index] ?? "");
@@ -57,14 +55,15 @@ export class BulkChecks {
   }
 
   /** Groups checks by schema. In one go: a refresh of the shards in between could give a chain two schemas or blocks. */
-  #groupBySchema(checks: readonly ReadableCheck[], asked: AskedBlock, answers: Answer[]): Map<string, Asked[]> {
+  #groupBySchema(checks: readonly Asked[], asked: AskedBlock, answers: Answer[]): Map<string, Asked[]> {
     const bySchema = new Map<string, Asked[]>();
-    for (const { place, values, ...kind } of checks) {
+    for (const { place, question } of checks) {
       answers[place] = orProblem(() => {
-        const schema = this.#shards.findSchema(kind.version, values.chainId);
-        const block = this.#shards.findBlock(values.chainId, asked);
+        const { check, chainId } = question;
+        const schema = this.#shards.findSchema(check.version, chainId);
+        const block = this.#shards.findBlock(chainId, asked);
         const ofSchema = bySchema.get(schema) ?? [];
-        ofSchema.push({ place, question: { ...kind, question: toQuestion(values, block) } });
+        ofSchema.push({ place, question: { ...question, block } });
         bySchema.set(schema, ofSchema);
         return "";
       });
@@ -91,8 +90,8 @@ export class BulkChecks {
 }
 
 /** A block number is another time on each chain. */
-const requireOneChain = (checks: readonly ReadableCheck[], { block, minBlock }: AskedBlock): void => {
-  const chains = new Set(checks.map(({ values }) => values.chainId));
+const requireOneChain = (checks: readonly Asked[], { block, minBlock }: AskedBlock): void => {
+  const chains = new Set(checks.map(({ question }) => question.chainId));
   if (chains.size < 2 || block === "finalized" || (block ?? minBlock) === undefined) return;
   const message = "must not be a number with checks on several networks: it is another time on each";
   throw badParameters([{ parameter: block === undefined ? "minBlock" : "block", message }]);

@@ -1,6 +1,6 @@
 import { eq, sql } from "drizzle-orm";
 import { unionAll } from "drizzle-orm/pg-core";
-import { CHECKS } from "../../registry/check-rule.ts";
+import { CHECKS, type Check } from "../../registry/checks.ts";
 import { aliasColumns, nullColumns } from "../database/columns.ts";
 import type { Database } from "../database/database.ts";
 import { type Freshness, type FreshnessColumns, readFreshness, selectFreshness } from "../database/freshness.ts";
@@ -8,7 +8,6 @@ import { compileStatement, memoizeByDatabase } from "../database/statement.ts";
 import { indexTables } from "../database/tables.ts";
 import {
   buildRule,
-  type CheckKind,
   type CheckQuestion,
   type Moment,
   selectQuestions,
@@ -16,16 +15,13 @@ import {
 } from "../delegations/check-delegation.ts";
 import type { Problem } from "../problem.ts";
 
-/** v1 before v2: the tables in the order in which a reorg locks them. */
-const KINDS = (["v1", "v2"] as const).flatMap((version) => CHECKS[version].map((check) => ({ version, check })));
+const nameCheck = ({ version, name }: Check) => `${version} ${name}`;
 
-const nameKind = ({ version, check }: Omit<CheckKind, "schema">) => `${version} ${check}`;
-
-/** A row has the answers to all questions of one kind, or the block of a chain. */
-type BulkRow = FreshnessColumns & { kind: string | null; values: string | null; chainId: string | null };
+/** A row has the answers to all questions of one check, or the block of a chain. */
+type BulkRow = FreshnessColumns & { check: string | null; values: string | null; chainId: string | null };
 
 /**
- * Answers questions of all kinds in one statement, so that all answers of a chain have one block. The answers of a kind
+ * Answers questions of all checks in one statement, so that all answers of a chain have one block. The answers of a check
  * are one text, in the order of the questions: a row for each would take pg longer than Postgres.
  */
 export const bulkStatement = ({ db }: Database, schema: string, moment: Moment) => {
@@ -33,22 +29,23 @@ export const bulkStatement = ({ db }: Database, schema: string, moment: Moment) 
   const freshness = selectFreshness(indexedBlock);
   // With a type: Postgres would take nulls for texts.
   const noBlock = Object.fromEntries(["chainId", ...Object.keys(freshness)].map((name) => [name, sql`null::bigint`]));
-  const selectKind = (kind: (typeof KINDS)[number]) =>
+  const selectAnswers = (check: Check) =>
     db
       .select({
         ...aliasColumns({
-          kind: sql.raw(`'${nameKind(kind)}'`),
+          check: sql.raw(`'${nameCheck(check)}'`),
           values: sql`string_agg(answer.value, ',' order by q.position)`,
           ...noBlock,
         }),
       })
-      .from(selectQuestions("many", moment, `${nameKind(kind)} `))
-      .crossJoinLateral(sql`(select (${buildRule({ schema, ...kind }, moment)})::text as value) answer`);
+      .from(selectQuestions("many", moment, `${nameCheck(check)} `))
+      .crossJoinLateral(sql`(select (${buildRule(schema, check, moment)})::text as value) answer`);
   const selectBlocks = db
-    .select({ ...nullColumns(["kind", "values"]), ...aliasColumns({ chainId: sql`q.chain_id` }), ...freshness })
+    .select({ ...nullColumns(["check", "values"]), ...aliasColumns({ chainId: sql`q.chain_id` }), ...freshness })
     .from(sql`unnest(${sql.placeholder("chainIds")}::bigint[]) as q (chain_id)`)
     .leftJoin(indexedBlock, eq(indexedBlock.chainId, sql`q.chain_id`));
-  const [first, second, ...others] = [...KINDS.map(selectKind), selectBlocks];
+  // v1 before v2: the tables in the order in which a reorg locks them.
+  const [first, second, ...others] = [...CHECKS.map(selectAnswers), selectBlocks];
   if (!first || !second) throw new Error("There are no checks.");
   return compileStatement<BulkRow>(`${schema} bulk checks, ${moment}`, unionAll(first, second, ...others));
 };
@@ -56,8 +53,6 @@ export const bulkStatement = ({ db }: Database, schema: string, moment: Moment) 
 const findStatement = memoizeByDatabase((database, schema: string, moment: string) =>
   bulkStatement(database, schema, moment as Moment),
 );
-
-export type BulkQuestion = Omit<CheckKind, "schema"> & { question: CheckQuestion };
 
 export type BulkAnswers = {
   /** In the order of the questions: true, false, or the digits of a balance. */
@@ -70,31 +65,31 @@ export type BulkAnswers = {
 export const answerTogether = async (
   database: Database,
   schema: string,
-  questions: readonly BulkQuestion[],
+  questions: readonly CheckQuestion[],
 ): Promise<BulkAnswers> => {
-  const moment: Moment = questions[0]?.question.block === undefined ? "now" : "past";
-  const kinds = new Map(KINDS.map((kind) => [nameKind(kind), [] as number[]]));
-  for (const [index, question] of questions.entries()) kinds.get(nameKind(question))?.push(index);
-  const chainIds = [...new Set(questions.map(({ question }) => question.chainId))];
+  const moment: Moment = questions[0]?.block === undefined ? "now" : "past";
+  const byCheck = new Map(CHECKS.map((check) => [nameCheck(check), [] as number[]]));
+  for (const [index, { check }] of questions.entries()) byCheck.get(nameCheck(check))?.push(index);
+  const chainIds = [...new Set(questions.map(({ chainId }) => chainId))];
   const parameters: Record<string, unknown> = { chainIds };
-  for (const [kind, indexes] of kinds) {
-    const ofKind = indexes.flatMap((index) => questions[index]?.question ?? []);
-    for (const [name, column] of Object.entries(toColumns(ofKind))) parameters[`${kind} ${name}`] = column;
+  for (const [check, indexes] of byCheck) {
+    const ofCheck = indexes.flatMap((index) => questions[index] ?? []);
+    for (const [name, column] of Object.entries(toColumns(ofCheck))) parameters[`${check} ${name}`] = column;
   }
 
   const rows = await database.read("bulk", findStatement(database, schema, moment), parameters);
   const values: string[] = new Array(questions.length).fill("");
   const freshness = new Map<number, Freshness | null>();
   for (const row of rows) {
-    if (row.kind === null) {
+    if (row.check === null) {
       freshness.set(Number(row.chainId), readFreshness(row));
       continue;
     }
-    const indexes = kinds.get(row.kind) ?? [];
+    const indexes = byCheck.get(row.check) ?? [];
     const answers = row.values === null ? [] : row.values.split(",");
     // A check must never get the answer of another.
     if (answers.length !== indexes.length) {
-      throw new Error(`${answers.length} answers to ${indexes.length} questions of ${row.kind}.`);
+      throw new Error(`${answers.length} answers to ${indexes.length} questions of ${row.check}.`);
     }
     for (const [place, index] of indexes.entries()) values[index] = answers[place] ?? "";
   }

@@ -1,5 +1,5 @@
 import { createRoute, z } from "@hono/zod-openapi";
-import { CHECKS } from "../../registry/check-rule.ts";
+import { CHECK_NAMES } from "../../registry/checks.ts";
 import type { ApiApp, ApiContext } from "../context.ts";
 import { addOperation } from "../contract/add-operation.ts";
 import { badParameters, defineParameters } from "../contract/define-parameters.ts";
@@ -55,7 +55,7 @@ const BodySchema = z
         z.object({
           id,
           registry: z.enum(["v1", "v2"]),
-          check: z.enum([...new Set([...CHECKS.v1, ...CHECKS.v2])]),
+          check: z.enum(CHECK_NAMES),
           delegate: z.string().optional().openapi({ description: "The hot wallet; on v2, or `to`." }),
           to: z.string().optional().openapi({ description: "The hot wallet, on v2." }),
           vault: z.string().optional().openapi({ description: "The cold wallet; on v2, or `from`." }),

@@ -1,42 +1,35 @@
-import { CHECKS, type Check } from "../../registry/check-rule.ts";
-import type { RegistryVersion } from "../../registry/networks.ts";
-import { badParameters, defineParameters } from "../contract/define-parameters.ts";
-import { chainId, coldWallet, hotWallet, rights, SCOPES } from "../contract/parameters.ts";
-import type { CheckValues } from "../delegations/check-delegation.ts";
+import { CHECK_NAMES, CHECKS, checksOf } from "../../registry/checks.ts";
+import { badParameters } from "../contract/define-parameters.ts";
+import type { CheckQuestion } from "../delegations/check-delegation.ts";
+import { defineCheck } from "../delegations/check-parameters.ts";
 import type { ParameterError } from "../problem.ts";
 import type { Shards } from "../shards/shards.ts";
 
-export type ReadCheck = (item: unknown) => { version: RegistryVersion; check: Check; values: CheckValues };
+/** Reads one check of a body. Throws a Problem that names its bad fields. */
+export type ReadCheck = (item: unknown) => CheckQuestion;
 
-/** Creates a reader of one check. It throws a Problem that names its bad fields. */
 export const createCheckReader = (shards: Shards): ReadCheck => {
-  const wallets = { delegate: hotWallet("to"), vault: coldWallet("from") };
-  const defineCheck = (version: RegistryVersion, check: Check) =>
-    defineParameters({
-      query: { ...wallets, ...SCOPES[check], ...(version === "v2" && { rights }), chainId },
-      // v1 has one name for each wallet.
-      synonyms: version === "v2" ? { delegate: "to", vault: "from" } : {},
-      useInstead: "use block or minBlock beside checks",
-      validate: shards.validateChain(version),
-    });
-  const definitions = new Map(
-    (["v1", "v2"] as const).flatMap((version) =>
-      CHECKS[version].map((check) => [`${version} ${check}`, { version, check, ...defineCheck(version, check) }]),
-    ),
+  const readers = new Map(
+    CHECKS.map((check) => {
+      const { readTexts } = defineCheck(check, {
+        wallets: ["delegate", "vault"],
+        useInstead: "use block or minBlock beside checks",
+        validate: shards.validateChain(check.version),
+      });
+      return [`${check.version} ${check.name}`, readTexts];
+    }),
   );
 
   return (item) => {
     const fields = readFields(item);
-    const { registry, check: asked, id } = fields;
-    const isNamed = typeof registry === "string" && typeof asked === "string";
-    const definition = isNamed ? definitions.get(`${registry} ${asked}`) : undefined;
-    if (!definition) throw badParameters(explainKind(fields));
+    const { registry, check, id } = fields;
+    const isNamed = typeof registry === "string" && typeof check === "string";
+    const readTexts = isNamed ? readers.get(`${registry} ${check}`) : undefined;
+    if (!readTexts) throw badParameters(explainKind(fields));
     if (id !== undefined && id !== null && !isId(id)) {
       throw badParameters([{ parameter: "id", message: "must be a string, or an integer up to 2^53" }]);
     }
-    const { version, check } = definition;
-    const values = definition.readTexts((name) => textsOf(name, fields[name])) as CheckValues;
-    return { version, check, values };
+    return readTexts((name) => textsOf(name, fields[name]));
   };
 };
 
@@ -60,11 +53,11 @@ const textsOf = (parameter: string, value: unknown): readonly string[] => {
 
 const explainKind = ({ registry, check }: Record<string, unknown>): ParameterError[] => {
   if (registry === "v1" || registry === "v2") {
-    return [{ parameter: "check", message: `must be one of ${CHECKS[registry].join(", ")}, on ${registry}` }];
+    const names = checksOf(registry).map(({ name }) => name);
+    return [{ parameter: "check", message: `must be one of ${names.join(", ")}, on ${registry}` }];
   }
-  const known = new Set<unknown>(Object.values(CHECKS).flat());
   const errors = [{ parameter: "registry", message: "must be v1 or v2" }];
-  return known.has(check)
+  return (CHECK_NAMES as readonly unknown[]).includes(check)
     ? errors
-    : [...errors, { parameter: "check", message: `must be one of ${[...known].join(", ")}` }];
+    : [...errors, { parameter: "check", message: `must be one of ${CHECK_NAMES.join(", ")}` }];
 };

@@ -2,7 +2,7 @@ import { z } from "@hono/zod-openapi";
 import type { ApiContext } from "../context.ts";
 import { type ParameterError, Problem } from "../problem.ts";
 
-type Shape = Record<string, z.ZodType>;
+export type Shape = Record<string, z.ZodType>;
 type ValuesOf<Params extends Shape, Query extends Shape> = z.output<z.ZodObject<Params & Query>>;
 
 /** A parameter that must not be repeated, even with the same value. */

@@ -1,6 +1,5 @@
 import { z } from "@hono/zod-openapi";
 import type { Address, Hex } from "viem";
-import type { Check } from "../../registry/check-rule.ts";
 import { FULL_RIGHTS, MAX_UINT256 } from "../../registry/delegation.ts";
 import { parseListCursor } from "../delegations/list-cursor.ts";
 import type { ParameterError } from "../problem.ts";
@@ -58,16 +57,6 @@ export const tokenIdWithExample = (example: string) =>
     example,
   });
 export const tokenId = tokenIdWithExample("8520");
-
-/** The parameters of each check besides its wallets and rights. */
-export const SCOPES = {
-  all: {},
-  contract: { contract },
-  token: { contract, tokenId },
-  erc721: { contract, tokenId },
-  erc20: { contract },
-  erc1155: { contract, tokenId },
-} as const satisfies Record<Check, object>;
 
 const parseRights = (text: string): Hex | undefined => {
   if (/^(0x)?$/i.test(text)) return FULL_RIGHTS;

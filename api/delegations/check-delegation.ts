@@ -1,8 +1,7 @@
 import { eq, type SQL, sql } from "drizzle-orm";
 import type { Address, Hex } from "viem";
-import { type Check, checkRule, fromActive, fromLog } from "../../registry/check-rule.ts";
-import { FULL_RIGHTS, NO_CONTRACT, NO_TOKEN } from "../../registry/delegation.ts";
-import type { RegistryVersion } from "../../registry/networks.ts";
+import { checkRule, fromActive, fromLog } from "../../registry/check-rule.ts";
+import type { Check } from "../../registry/checks.ts";
 import { type BatchLoad, BatchQueue } from "../database/batch-queue.ts";
 import { aliasColumns } from "../database/columns.ts";
 import type { Database } from "../database/database.ts";
@@ -16,8 +15,9 @@ import {
 import { compileStatement } from "../database/statement.ts";
 import { indexTables } from "../database/tables.ts";
 
-/** May `delegate` act for `vault`? Fields that a check does not use are zero, as in a delegation's key. */
+/** May `delegate` act for `vault`? Fields that the check does not take are zero, as in a delegation's key. */
 export type CheckQuestion = {
+  check: Check;
   chainId: number;
   vault: Address;
   delegate: Address;
@@ -29,20 +29,8 @@ export type CheckQuestion = {
   block?: string | undefined;
 };
 
-/** Parameters of a check. */
-export type CheckValues = Pick<CheckQuestion, "chainId" | "vault" | "delegate"> & Partial<CheckQuestion>;
-
-/** Creates a question from parameters: missing ones are zero. */
-export const toQuestion = (
-  { chainId, vault, delegate, contract = NO_CONTRACT, tokenId = `${NO_TOKEN}`, rights = FULL_RIGHTS }: CheckValues,
-  block: string | undefined,
-): CheckQuestion => ({ chainId, vault, delegate, contract, tokenId, rights, block });
-
 /** `value` is the response's text: true, false, or the digits of a balance. */
 type CheckAnswer = { value: string; freshness: Freshness | null };
-
-/** Checks of the same kind share a statement. */
-export type CheckKind = { schema: string; version: RegistryVersion; check: Check };
 
 /** The newest state, or the one after a past block. */
 export type Moment = "now" | "past";
@@ -56,7 +44,7 @@ const COLUMNS = {
   tokenId: ["token_id", "numeric"],
   rights: ["rights", "text"],
   block: ["block", "bigint"],
-} as const satisfies Record<keyof CheckQuestion, [name: string, type: string]>;
+} as const satisfies Record<Exclude<keyof CheckQuestion, "check">, [name: string, type: string]>;
 
 /**
  * Source of a statement's questions, `q`: arrays of any length, or one row, which Postgres runs faster.
@@ -75,7 +63,8 @@ export const selectQuestions = (size: "one" | "many", moment: Moment, prefix = "
 };
 
 /** Builds the rule of a check. */
-export const buildRule = ({ schema, version, check }: CheckKind, moment: Moment): SQL => {
+export const buildRule = (schema: string, check: Check, moment: Moment): SQL => {
+  const { version } = check;
   // While the index catches up, and in an older one without this column, the log has no index to read it by.
   const canRead = `${hasIndexedBlock(schema)} and change.made_block >= 0`;
   const from =
@@ -85,9 +74,15 @@ export const buildRule = ({ schema, version, check }: CheckKind, moment: Moment)
   return sql.raw(checkRule(from, check));
 };
 
+/** Questions that share a statement. */
+type CheckKind = { schema: string; check: Check; moment?: Moment };
+
+const nameKind = ({ schema, check, moment = "now" }: CheckKind) =>
+  `${schema} ${check.version} ${check.name}, ${moment}`;
+
 /** Answers questions of one kind, in their order. */
-export const checkStatement = ({ db }: Database, kind: CheckKind, size: "one" | "many", moment: Moment = "now") => {
-  const { schema, version, check } = kind;
+export const checkStatement = ({ db }: Database, kind: CheckKind, size: "one" | "many") => {
+  const { schema, check, moment = "now" } = kind;
   const { indexedBlock } = indexTables(schema);
   // The tables in the order in which a reorg locks them.
   const query = db
@@ -96,13 +91,10 @@ export const checkStatement = ({ db }: Database, kind: CheckKind, size: "one" | 
       ...selectFreshness(indexedBlock),
     })
     .from(selectQuestions(size, moment))
-    .crossJoinLateral(sql`(select (${buildRule(kind, moment)})::text as value) answer`)
+    .crossJoinLateral(sql`(select (${buildRule(schema, check, moment)})::text as value) answer`)
     .leftJoin(indexedBlock, eq(indexedBlock.chainId, sql`q.chain_id`))
     .orderBy(sql`q.position`);
-  return compileStatement<FreshnessColumns & { position: string; value: string }>(
-    `${schema} ${version} ${check}, ${size}, ${moment}`,
-    query,
-  );
+  return compileStatement<FreshnessColumns & { position: string; value: string }>(`${nameKind(kind)}, ${size}`, query);
 };
 
 export class DelegationChecks {
@@ -115,20 +107,21 @@ export class DelegationChecks {
     this.#load = load;
   }
 
-  answer(kind: CheckKind, question: CheckQuestion): Promise<CheckAnswer> {
-    const moment = question.block === undefined ? "now" : "past";
-    const name = `${kind.schema} ${kind.version} ${kind.check} ${moment}`;
+  answer(schema: string, question: CheckQuestion): Promise<CheckAnswer> {
+    const { check, block } = question;
+    const kind: CheckKind = { schema, check, moment: block === undefined ? "now" : "past" };
+    const name = nameKind(kind);
     let queue = this.#queues.get(name);
     if (!queue) {
-      queue = this.#createQueue(kind, moment);
+      queue = this.#createQueue(kind);
       this.#queues.set(name, queue);
     }
     return queue.answer(question);
   }
 
-  #createQueue(kind: CheckKind, moment: Moment): BatchQueue<CheckQuestion, CheckAnswer> {
-    const one = checkStatement(this.#database, kind, "one", moment);
-    const many = checkStatement(this.#database, kind, "many", moment);
+  #createQueue(kind: CheckKind): BatchQueue<CheckQuestion, CheckAnswer> {
+    const one = checkStatement(this.#database, kind, "one");
+    const many = checkStatement(this.#database, kind, "many");
     return new BatchQueue(async (questions) => {
       const [first] = questions;
       const rows =

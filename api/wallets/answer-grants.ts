@@ -1,5 +1,5 @@
 import type { Address, Hex } from "viem";
-import { type Check, isBalanceCheck } from "../../registry/check-rule.ts";
+import { type CheckName, isBalanceCheck } from "../../registry/checks.ts";
 import { NO_CONTRACT, NO_TOKEN } from "../../registry/delegation.ts";
 import type { ApiContext } from "../context.ts";
 import { checksumAddress } from "../delegations/checksum-address.ts";
@@ -99,7 +99,7 @@ const isFirstGrant = ({ chainId, position, grants: [first] }: Candidate): boolea
 
 const showCandidate = (
   { chainId, other, grants }: Candidate,
-  { list, wallet, check }: { list: GrantsValues["list"]; wallet: Address; check: Check },
+  { list, wallet, check }: { list: GrantsValues["list"]; wallet: Address; check: CheckName },
 ) => {
   const [vault, delegate] = list === "vaults" ? [other, wallet] : [wallet, other];
   const amounts = grants.map(({ gives }) => BigInt(gives ?? 0));

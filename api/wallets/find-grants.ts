@@ -1,6 +1,6 @@
 import { sql } from "drizzle-orm";
 import type { Address, Hex } from "viem";
-import type { Check } from "../../registry/check-rule.ts";
+import type { CheckName } from "../../registry/checks.ts";
 import { askRegistries, otherEnd, type Source, selectCandidates, selectGrants } from "../../registry/grants.ts";
 import type { RegistryVersion } from "../../registry/networks.ts";
 import type { End } from "../../registry/state-at.ts";
@@ -16,7 +16,7 @@ import type { DelegationRow } from "./wallet-json.ts";
 export type GrantsQuestion = {
   wallet: Address;
   end: End;
-  check: Check;
+  check: CheckName;
   versions: readonly RegistryVersion[];
   /** Zero if the check has none, as in a delegation's key. */
   contract: Address;

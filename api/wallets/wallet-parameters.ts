@@ -1,7 +1,7 @@
 import { z } from "@hono/zod-openapi";
 import type { Address } from "viem";
-import type { Check } from "../../registry/check-rule.ts";
-import { askRegistries, CHECK_NAMES } from "../../registry/grants.ts";
+import { CHECK_NAMES, CHECKS, type CheckName, takes } from "../../registry/checks.ts";
+import { askRegistries } from "../../registry/grants.ts";
 import { networks, type RegistryVersion } from "../../registry/networks.ts";
 import {
   type AskedBlock,
@@ -13,7 +13,6 @@ import {
   parsedText,
   rights,
   SAMPLES,
-  SCOPES,
   timestamp,
   tokenId,
   validateBlocks,
@@ -83,7 +82,7 @@ export type NetworkValues = AskedBlock & {
 };
 
 const check = z
-  .enum(CHECK_NAMES, { error: "must be all, contract, token, erc721, erc20 or erc1155" })
+  .enum(CHECK_NAMES, { error: `must be one of ${CHECK_NAMES.join(", ")}` })
   .optional()
   .openapi({
     description:
@@ -98,10 +97,14 @@ export const checkQuery = {
   rights,
 };
 
-export type ScopeValues = { check?: Check | undefined; contract?: Address | undefined; tokenId?: string | undefined };
+export type ScopeValues = {
+  check?: CheckName | undefined;
+  contract?: Address | undefined;
+  tokenId?: string | undefined;
+};
 
 /** Finds the check that the parameters name. */
-export const findCheck = ({ check, contract, tokenId }: ScopeValues): Check =>
+export const findCheck = ({ check, contract, tokenId }: ScopeValues): CheckName =>
   check ?? (tokenId !== undefined ? "token" : contract !== undefined ? "contract" : "all");
 
 export const versionsOf = (registry: RegistryVersion | "both"): readonly RegistryVersion[] =>
@@ -117,7 +120,7 @@ export const validateScope = (values: ScopeValues & { registry?: RegistryVersion
   }
   return (["contract", "tokenId"] as const).flatMap((parameter) => {
     const isGiven = values[parameter] !== undefined;
-    if (isGiven === parameter in SCOPES[check]) return [];
+    if (isGiven === CHECKS.some((each) => each.name === check && takes(each, parameter))) return [];
     return [{ parameter, message: isGiven ? `must not be given with the check ${check}` : "is required" }];
   });
 };

@@ -1,6 +1,7 @@
 import type { PublicClient } from "viem";
+import { FUNCTIONS } from "./checks.ts";
 import type { ChainReader } from "./client.ts";
-import { type Address, type CheckName, isBalance, type Question, type RegistryVersion } from "./questions.ts";
+import { type Address, isBalance, type Question } from "./questions.ts";
 import { RegistryError } from "./registry-error.ts";
 
 type Addresses = { v1: Address; v2: Address };
@@ -13,17 +14,6 @@ const ADDRESSES: Addresses = {
 /** On networks with ZKsync's virtual machine, the v2 registry has another address. */
 const ZKSYNC: Partial<Addresses> = { v2: "0x0000000059A24EB229eED07Ac44229DB56C5d797" };
 const ZKSYNC_CHAINS = [324, 2741, 61166, 300, 11124];
-
-const FUNCTIONS: Record<RegistryVersion, Partial<Record<CheckName, string>>> = {
-  v1: { all: "checkDelegateForAll", contract: "checkDelegateForContract", token: "checkDelegateForToken" },
-  v2: {
-    all: "checkDelegateForAll",
-    contract: "checkDelegateForContract",
-    erc721: "checkDelegateForERC721",
-    erc20: "checkDelegateForERC20",
-    erc1155: "checkDelegateForERC1155",
-  },
-};
 
 type Client = Pick<PublicClient, "readContract">;
 

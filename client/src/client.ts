@@ -1,6 +1,7 @@
 import { orAborted } from "./abortable.ts";
 import type { AnsweredBlock } from "./block.ts";
 import { type Answer, CheckBatch } from "./check-batch.ts";
+import { type Checks, NAMES } from "./checks.ts";
 import {
   type Delegate,
   type DelegationV1,
@@ -64,11 +65,10 @@ export type CheckResult = (CheckAnswer & { error?: never }) | { error: RegistryE
 
 type AskOptions = AtBlock & { signal?: AbortSignal };
 
-type Balance = "erc20" | "erc1155";
 type AskChecks<Version extends RegistryVersion> = {
-  [Name in keyof CheckParameters[Version] & string as `check${Capitalize<Name>}`]: (
+  [Name in keyof Checks[Version] & string as `check${Capitalize<Name>}`]: (
     parameters: CheckParameters[Version][Name],
-  ) => Promise<Name extends Balance ? bigint : boolean>;
+  ) => Promise<Checks[Version][Name] extends { answer: infer Answer } ? Answer : never>;
 };
 
 export type RegistryClient = {
@@ -125,9 +125,9 @@ export const createClient = (options: ClientOptions): RegistryClient => {
     const { value } = await ask({ ...parameters, registry, check }, { block, minBlock, signal });
     return value;
   };
-  const ofRegistry = (version: RegistryVersion, names: readonly CheckName[]) => ({
+  const ofRegistry = (version: RegistryVersion) => ({
     ...Object.fromEntries(
-      names.map((name) => [`check${name[0]?.toUpperCase()}${name.slice(1)}`, askOne(version, name)]),
+      NAMES[version].map((name) => [`check${name[0]?.toUpperCase()}${name.slice(1)}`, askOne(version, name)]),
     ),
     delegations: (wallet: Address, list: RegistryListOptions = {}) => listRegistry(transport, version, wallet, list),
   });
@@ -137,8 +137,8 @@ export const createClient = (options: ClientOptions): RegistryClient => {
       listWallet(transport, { wallet, name, field }, list);
 
   return {
-    v1: ofRegistry("v1", ["all", "contract", "token"]),
-    v2: ofRegistry("v2", ["all", "contract", "erc721", "erc20", "erc1155"]),
+    v1: ofRegistry("v1"),
+    v2: ofRegistry("v2"),
     check: ask,
     checks: (all, at) =>
       Promise.all(

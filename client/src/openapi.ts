@@ -13,7 +13,7 @@ export interface paths {
     };
     /**
      * May it act for the whole wallet?
-     * @description True if the delegate may act for the entire vault.
+     * @description True if the delegate may act for the whole vault.
      */
     get: operations["v1CheckAll"];
     put?: never;
@@ -33,7 +33,7 @@ export interface paths {
     };
     /**
      * May it act for a contract?
-     * @description True if the delegate may act for this contract, or for the entire vault.
+     * @description True if the delegate may act for the vault with a contract: by a delegation for it, or for the whole vault.
      */
     get: operations["v1CheckContract"];
     put?: never;
@@ -53,7 +53,7 @@ export interface paths {
     };
     /**
      * May it act for a token?
-     * @description True if the delegate may act for this token, for its contract, or for the entire vault.
+     * @description True if the delegate may act for the vault with a token: by a delegation for it, for its contract, or for the whole vault.
      */
     get: operations["v1CheckToken"];
     put?: never;
@@ -73,7 +73,7 @@ export interface paths {
     };
     /**
      * May it act for the whole wallet?
-     * @description True if `to` may act for the entire wallet `from`.
+     * @description True if the delegate may act for the whole vault.
      */
     get: operations["v2CheckAll"];
     put?: never;
@@ -93,7 +93,7 @@ export interface paths {
     };
     /**
      * May it act for a contract?
-     * @description True if `to` may act for this contract, or for the entire wallet `from`.
+     * @description True if the delegate may act for the vault with a contract: by a delegation for it, or for the whole vault.
      */
     get: operations["v2CheckContract"];
     put?: never;
@@ -113,29 +113,9 @@ export interface paths {
     };
     /**
      * May it act for a token?
-     * @description True if the delegate may act for this ERC721 token, for its contract, or for the entire wallet.
+     * @description True if the delegate may act for the vault with an ERC721 token: by a delegation for it, for its contract, or for the whole vault.
      */
     get: operations["v2CheckErc721"];
-    put?: never;
-    post?: never;
-    delete?: never;
-    options?: never;
-    head?: never;
-    patch?: never;
-    trace?: never;
-  };
-  "/registry/v2/check/erc1155": {
-    parameters: {
-      query?: never;
-      header?: never;
-      path?: never;
-      cookie?: never;
-    };
-    /**
-     * How much of an ERC1155 token is delegated?
-     * @description The delegated balance of this token: 2^256-1 if the delegate may act for its contract or for the entire wallet, 0 if there is no delegation.
-     */
-    get: operations["v2CheckErc1155"];
     put?: never;
     post?: never;
     delete?: never;
@@ -152,10 +132,30 @@ export interface paths {
       cookie?: never;
     };
     /**
-     * How much of an ERC20 token is delegated?
-     * @description The delegated balance of this token: 2^256-1 if the delegate may act for its contract or for the entire wallet, 0 if there is no delegation.
+     * How much of an ERC-20 token is delegated?
+     * @description The balance of an ERC20 contract that the vault has delegated: 0 without a delegation, 2^256-1 under one for the contract or the whole vault.
      */
     get: operations["v2CheckErc20"];
+    put?: never;
+    post?: never;
+    delete?: never;
+    options?: never;
+    head?: never;
+    patch?: never;
+    trace?: never;
+  };
+  "/registry/v2/check/erc1155": {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    /**
+     * How much of an ERC-1155 token is delegated?
+     * @description The balance of an ERC1155 token that the vault has delegated: 0 without a delegation, 2^256-1 under one for the contract or the whole vault.
+     */
+    get: operations["v2CheckErc1155"];
     put?: never;
     post?: never;
     delete?: never;
@@ -1248,7 +1248,7 @@ export interface operations {
       };
     };
   };
-  v2CheckErc1155: {
+  v2CheckErc20: {
     parameters: {
       query: {
         /** @description The hot wallet, which acts for the cold one. `to` is another name for it. */
@@ -1257,8 +1257,6 @@ export interface operations {
         vault: string;
         /** @description The contract. */
         contract: string;
-        /** @description The token id, any uint256, in decimal or `0x` hex. */
-        tokenId: string;
         /** @description The required rights: bytes32 (`0x` and 64 hex digits), or a text of at most 31 bytes, which is padded to bytes32. A delegation with full rights satisfies any rights. Without this parameter, only full rights count. */
         rights?: string;
         /** @description The network. */
@@ -1296,7 +1294,7 @@ export interface operations {
           [name: string]: unknown;
         };
         content: {
-          /** @example 5 */
+          /** @example 250000 */
           "application/json": number | string;
         };
       };
@@ -1358,7 +1356,7 @@ export interface operations {
       };
     };
   };
-  v2CheckErc20: {
+  v2CheckErc1155: {
     parameters: {
       query: {
         /** @description The hot wallet, which acts for the cold one. `to` is another name for it. */
@@ -1367,6 +1365,8 @@ export interface operations {
         vault: string;
         /** @description The contract. */
         contract: string;
+        /** @description The token id, any uint256, in decimal or `0x` hex. */
+        tokenId: string;
         /** @description The required rights: bytes32 (`0x` and 64 hex digits), or a text of at most 31 bytes, which is padded to bytes32. A delegation with full rights satisfies any rights. Without this parameter, only full rights count. */
         rights?: string;
         /** @description The network. */
@@ -1404,7 +1404,7 @@ export interface operations {
           [name: string]: unknown;
         };
         content: {
-          /** @example 250000 */
+          /** @example 5 */
           "application/json": number | string;
         };
       };

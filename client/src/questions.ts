@@ -1,3 +1,5 @@
+import { BALANCES, type Checks } from "./checks.ts";
+
 /** 0x and hex digits. */
 export type Hex = `0x${string}`;
 export type Address = Hex;
@@ -28,31 +30,25 @@ type Wallets = {
   /** The cold wallet, for which it would act. */
   vault: Address;
 };
-type OfContract = { contract: Address };
-type OfToken = OfContract & { tokenId: Integer };
-type WithRights = {
+type Fields = {
+  contract: Address;
+  tokenId: Integer;
   /** Full rights count for any. Without it, only full rights count. */
   rights?: Rights;
 };
 
+export type RegistryVersion = keyof Checks;
+
 /** The parameters of each check. */
 export type CheckParameters = {
-  v1: {
-    all: Wallets & Common;
-    contract: Wallets & OfContract & Common;
-    token: Wallets & OfToken & Common;
-  };
-  v2: {
-    all: Wallets & WithRights & Common;
-    contract: Wallets & OfContract & WithRights & Common;
-    erc721: Wallets & OfToken & WithRights & Common;
-    erc20: Wallets & OfContract & WithRights & Common;
-    erc1155: Wallets & OfToken & WithRights & Common;
+  [Version in RegistryVersion]: {
+    [Name in keyof Checks[Version]]: Checks[Version][Name] extends { takes: infer Taken extends keyof Fields }
+      ? Wallets & Pick<Fields, Taken> & Common
+      : never;
   };
 };
 
-export type RegistryVersion = "v1" | "v2";
-export type CheckName = keyof CheckParameters["v1"] | keyof CheckParameters["v2"];
+export type CheckName = { [Version in RegistryVersion]: keyof Checks[Version] }[RegistryVersion];
 
 /** A check of any kind. */
 export type Check = {
@@ -113,4 +109,4 @@ export const toPathAddress = (address: Address): Address => {
   return address;
 };
 
-export const isBalance = (check: CheckName): boolean => check === "erc20" || check === "erc1155";
+export const isBalance = (check: CheckName): boolean => BALANCES.includes(check);

@@ -1,11 +1,10 @@
-import { type Address, BaseError, type Client, ContractFunctionZeroDataError, type Hash, zeroAddress } from "viem";
+import { type Abi, type Address, BaseError, ContractFunctionZeroDataError, type Hash, zeroAddress } from "viem";
 import { readContract } from "viem/actions";
 import { registryV1Abi, registryV2Abi } from "../../registry/abi.ts";
-import { type Check, isBalanceCheck } from "../../registry/check-rule.ts";
 import { FULL_RIGHTS, NO_CONTRACT, NO_TOKEN } from "../../registry/delegation.ts";
 import type { RegistryVersion } from "../../registry/networks.ts";
 import { type Block, CannotAuditError } from "./cannot-audit.ts";
-import { type Delegation, type DelegationKey, lowerCase, type Side } from "./delegation.ts";
+import { type Delegation, lowerCase, type Side } from "./delegation.ts";
 import type { Question } from "./question.ts";
 import { describeRpcError, type Rpc } from "./rpc.ts";
 
@@ -127,69 +126,15 @@ export class RegistryReader {
 
   /** Returns the registry's own answer to a check. */
   async check({ check, about }: Question): Promise<string> {
-    const address = this.#addresses[about.registry];
-    if (address === null) return isBalanceCheck(check) ? "0" : "false";
-    const checkOnChain = about.registry === "v1" ? checkV1 : checkV2;
-    const answer = await this.#rpc.request((client) => checkOnChain(client, { address, ...this.#at }, check, about));
-    return String(answer);
+    const { version, returns, contractFunction, takes } = check;
+    const address = this.#addresses[version];
+    if (address === null) return returns === "balance" ? "0" : "false";
+    const abi: Abi = version === "v1" ? registryV1Abi : registryV2Abi;
+    const args = [about.delegate, about.vault, ...takes.map((parameter) => about[parameter])];
+    const call = { abi, address, functionName: contractFunction, args, ...this.#at };
+    return String(await this.#rpc.request((client) => readContract(client, call)));
   }
 }
-
-type Target = { address: Address } & At;
-
-const checkV1 = (client: Client, target: Target, check: Check, about: DelegationKey): Promise<boolean> => {
-  const { vault, delegate, contract, tokenId } = about;
-  const call = { abi: registryV1Abi, ...target } as const;
-  switch (check) {
-    case "all":
-      return readContract(client, { ...call, functionName: "checkDelegateForAll", args: [delegate, vault] });
-    case "contract":
-      return readContract(client, {
-        ...call,
-        functionName: "checkDelegateForContract",
-        args: [delegate, vault, contract],
-      });
-    default:
-      return readContract(client, {
-        ...call,
-        functionName: "checkDelegateForToken",
-        args: [delegate, vault, contract, tokenId],
-      });
-  }
-};
-
-const checkV2 = (client: Client, target: Target, check: Check, about: DelegationKey): Promise<boolean | bigint> => {
-  const { vault, delegate, contract, tokenId, rights } = about;
-  const call = { abi: registryV2Abi, ...target } as const;
-  switch (check) {
-    case "all":
-      return readContract(client, { ...call, functionName: "checkDelegateForAll", args: [delegate, vault, rights] });
-    case "contract":
-      return readContract(client, {
-        ...call,
-        functionName: "checkDelegateForContract",
-        args: [delegate, vault, contract, rights],
-      });
-    case "erc20":
-      return readContract(client, {
-        ...call,
-        functionName: "checkDelegateForERC20",
-        args: [delegate, vault, contract, rights],
-      });
-    case "erc1155":
-      return readContract(client, {
-        ...call,
-        functionName: "checkDelegateForERC1155",
-        args: [delegate, vault, contract, tokenId, rights],
-      });
-    default:
-      return readContract(client, {
-        ...call,
-        functionName: "checkDelegateForERC721",
-        args: [delegate, vault, contract, tokenId, rights],
-      });
-  }
-};
 
 const createDelegationV1 = (delegation: Omit<Delegation, "registry" | "rights" | "amount">): Delegation => ({
   ...delegation,

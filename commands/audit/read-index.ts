@@ -1,11 +1,11 @@
 import type pg from "pg";
 import type { Address, Hash } from "viem";
-import type { Check } from "../../registry/check-rule.ts";
+import { CHECKS } from "../../registry/checks.ts";
 import { FULL_RIGHTS, NO_CONTRACT, NO_TOKEN } from "../../registry/delegation.ts";
 import type { RegistryVersion } from "../../registry/networks.ts";
 import { CannotAuditError } from "./cannot-audit.ts";
 import type { Delegation, DelegationKey } from "./delegation.ts";
-import { CHECK_KINDS, type Question, questionsAbout } from "./question.ts";
+import { type Question, questionsAbout } from "./question.ts";
 
 /** State of a chain in the index. */
 export type IndexedChain = {
@@ -146,8 +146,7 @@ const fetchDelegations = async (client: pg.Client): Promise<Delegation[]> => {
   return delegations;
 };
 
-const HAS_CONTRACT: readonly Check[] = ["contract", "token", "erc721", "erc20", "erc1155"];
-const HAS_TOKEN: readonly Check[] = ["token", "erc721", "erc1155"];
+const COLUMNS = { contract: "q.contract", tokenId: "q.token_id", rights: "q.rights" };
 
 /** Reads the index's answers, with one statement per kind of check. */
 const readChecks = async (
@@ -157,19 +156,12 @@ const readChecks = async (
   questions: readonly Question[],
 ): Promise<{ question: Question; answer: string }[]> => {
   const answered: { question: Question; answer: string }[] = [];
-  for (const { registry, check } of CHECK_KINDS) {
-    const asked = questions.filter((question) => question.check === check && question.about.registry === registry);
-    const args = [
-      "$1",
-      "q.delegate",
-      "q.vault",
-      ...(HAS_CONTRACT.includes(check) ? ["q.contract"] : []),
-      ...(HAS_TOKEN.includes(check) ? ["q.token_id"] : []),
-      ...(registry === "v2" ? ["q.rights"] : []),
-      "at_block => $2",
-    ];
+  for (const check of CHECKS) {
+    const { version, name, takes } = check;
+    const asked = questions.filter((question) => question.check === check);
+    const args = ["$1", "q.delegate", "q.vault", ...takes.map((name) => COLUMNS[name]), "at_block => $2"];
     const { rows } = await client.query<{ answer: string }>(
-      `select analytics.check_${check}${registry === "v1" ? "_v1" : ""}(${args.join(", ")})::text as answer
+      `select analytics.check_${name}${version === "v1" ? "_v1" : ""}(${args.join(", ")})::text as answer
        from unnest($3::text[], $4::text[], $5::text[], $6::numeric[], $7::text[]) with ordinality
          as q (vault, delegate, contract, token_id, rights, place)
        order by place`,

@@ -6,10 +6,13 @@ import { readBuild } from "../../api/health/read-build.ts";
 import { startLimiter } from "../../api/limits/limiter.ts";
 import { createService } from "../../api/service.ts";
 import { parseApiSettings } from "../../api/settings.ts";
+import { renderClientChecks } from "./render-client-checks.ts";
 
-// npm run openapi: writes the service's /openapi.json to docs/openapi.json.
+// npm run openapi: writes the service's /openapi.json to docs/openapi.json, and the checks of the client.
 
 const ROOT = join(import.meta.dirname, "../..");
+
+writeFileSync(join(ROOT, "client/src/checks.ts"), renderClientChecks());
 
 // The service only describes itself: it needs no database and serves no requests.
 const log = pino({ enabled: false });

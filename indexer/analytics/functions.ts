@@ -1,14 +1,7 @@
-import { CHECKS, type Check, checkRule, fromActive, fromLog, isBalanceCheck } from "../../registry/check-rule.ts";
+import { checkRule, fromActive, fromLog } from "../../registry/check-rule.ts";
+import { CHECK_NAMES, CHECKS, type Check, isBalanceCheck, takes } from "../../registry/checks.ts";
 import { FULL_RIGHTS, MAX_UINT256, NO_CONTRACT, NO_TOKEN } from "../../registry/delegation.ts";
-import {
-  askAnyCheck,
-  CHECK_NAMES,
-  otherEnd,
-  type Source,
-  selectCandidates,
-  selectGrants,
-} from "../../registry/grants.ts";
-import type { RegistryVersion } from "../../registry/networks.ts";
+import { askAnyCheck, otherEnd, type Source, selectCandidates, selectGrants } from "../../registry/grants.ts";
 import type { End } from "../../registry/state-at.ts";
 import { DIGEST_WORDS, sumDigests } from "../../registry/state-digest.ts";
 import { activeDelegations, selectDelegationsAt, selectPeriods } from "./shard-tables.ts";
@@ -138,59 +131,35 @@ end`,
 /** The arguments of a check besides the wallets and the block, with their conversion and their value if absent. */
 const ARGUMENTS = {
   contract: { arg: "contract text", parse: "analytics.parse_address(contract, 'contract')", zero: `'${NO_CONTRACT}'` },
-  token_id: { arg: "token_id numeric", parse: "analytics.parse_token_id(token_id)", zero: `${NO_TOKEN}` },
+  tokenId: { arg: "token_id numeric", parse: "analytics.parse_token_id(token_id)", zero: `${NO_TOKEN}` },
   rights: { arg: "rights text default null", parse: "analytics.parse_rights(rights)", zero: `'${FULL_RIGHTS}'` },
 } as const;
 
 type Argument = keyof typeof ARGUMENTS;
-
-const SCOPE_ARGUMENTS: Record<Check, readonly Argument[]> = {
-  all: [],
-  contract: ["contract"],
-  token: ["contract", "token_id"],
-  erc721: ["contract", "token_id"],
-  erc20: ["contract"],
-  erc1155: ["contract", "token_id"],
-};
-
-const MEANING: Record<Check, string> = {
-  all: "True if the delegate may act for the whole vault.",
-  contract:
-    "True if the delegate may act for the vault with a contract: by a delegation for it, or for the whole vault.",
-  token:
-    "True if the delegate may act for the vault with a token: by a delegation for it, for its contract, or for the whole vault.",
-  erc721:
-    "True if the delegate may act for the vault with an ERC721 token: by a delegation for it, for its contract, or for the whole vault.",
-  erc20:
-    "The balance of an ERC20 contract that the vault has delegated: 0 without a delegation, 2^256-1 under one for the contract or the whole vault.",
-  erc1155:
-    "The balance of an ERC1155 token that the vault has delegated: 0 without a delegation, 2^256-1 under one for the contract or the whole vault.",
-};
 
 const WALLETS = {
   v1: { delegate: "delegate", vault: "vault", argument: (name: string) => name },
   v2: { delegate: "to", vault: "from", argument: (name: string) => `"${name}"` },
 } as const;
 
-const defineCheck = (version: RegistryVersion, check: Check): SqlFunction => {
+const defineCheck = (check: Check): SqlFunction => {
+  const { version, name, meaning } = check;
   const { delegate, vault, argument } = WALLETS[version];
-  const argumentNames: readonly Argument[] =
-    version === "v2" ? [...SCOPE_ARGUMENTS[check], "rights"] : SCOPE_ARGUMENTS[check];
-  const value = (name: Argument) => (argumentNames.includes(name) ? ARGUMENTS[name].parse : ARGUMENTS[name].zero);
+  const value = (argument: Argument) => (takes(check, argument) ? ARGUMENTS[argument].parse : ARGUMENTS[argument].zero);
   const answer = (from: Parameters<typeof checkRule>[0]) =>
     `(select ${checkRule(from, check)}
   from (values (chain_id, asked_vault, asked_delegate, asked_contract, asked_token_id, asked_rights, at_block))
     as q (chain_id, vault, delegate, contract, token_id, rights, block))`;
   return {
-    name: `analytics.check_${check}${version === "v1" ? "_v1" : ""}`,
+    name: `analytics.check_${name}${version === "v1" ? "_v1" : ""}`,
     args: [
       "chain_id bigint",
       `${argument(delegate)} text`,
       `${argument(vault)} text`,
-      ...argumentNames.map((name) => ARGUMENTS[name].arg),
+      ...check.takes.map((argument) => ARGUMENTS[argument].arg),
       "at_block bigint default null",
     ],
-    returns: isBalanceCheck(check) ? "numeric" : "boolean",
+    returns: check.returns === "balance" ? "numeric" : "boolean",
     options: PROBING,
     // Of two things with the same name the column is used: the body copies its arguments into constants.
     body: `
@@ -199,7 +168,7 @@ declare
   asked_vault constant text := analytics.parse_address(${argument(vault)}, '${vault}');
   asked_delegate constant text := analytics.parse_address(${argument(delegate)}, '${delegate}');
   asked_contract constant text := ${value("contract")};
-  asked_token_id constant numeric := ${value("token_id")};
+  asked_token_id constant numeric := ${value("tokenId")};
   asked_rights constant text := ${value("rights")};
 begin
   perform analytics.known_block(chain_id, '${version}', at_block);
@@ -209,12 +178,12 @@ begin
   return ${answer(fromLog("indexer.delegation_change", version))};
 end`,
     comment: [
-      `${MEANING[check]} It follows the ${version} registry's own rule, as the API does.`,
+      `${meaning} It follows the ${version} registry's own rule, as the API does.`,
       "Raises an exception if the answer is not known.",
       `chain_id: the chain. ${delegate}: the delegate (hot wallet). ${vault}: the vault (cold wallet).`,
-      argumentNames.includes("contract") && "contract: the contract.",
-      argumentNames.includes("token_id") && "token_id: the token.",
-      argumentNames.includes("rights") &&
+      takes(check, "contract") && "contract: the contract.",
+      takes(check, "tokenId") && "token_id: the token.",
+      takes(check, "rights") &&
         "rights: the rights required, as bytes32 in hex or a text of at most 31 bytes; by default, full rights. A delegation with full rights satisfies any.",
       "at_block: a past block, by default the newest indexed one.",
     ]
@@ -264,7 +233,9 @@ const selectWalletsOf = (end: End, moment: Source["moment"]): string => {
 const defineWalletsOf = (end: End): SqlFunction => {
   const other = otherEnd(end);
   const balances = CHECK_NAMES.filter(isBalanceCheck);
-  const withToken = CHECK_NAMES.filter((check) => SCOPE_ARGUMENTS[check].includes("token_id"));
+  const withToken = CHECK_NAMES.filter((name) =>
+    CHECKS.some((check) => check.name === name && takes(check, "tokenId")),
+  );
   const refuse = (message: string, values = "asked_check") => raise(message, values, "invalid_parameter_value");
   return {
     name: `analytics.${other}s_of`,
@@ -287,7 +258,7 @@ const defineWalletsOf = (end: End): SqlFunction => {
 declare
   asked_wallet constant text := analytics.parse_address(wallet, 'wallet');
   asked_contract constant text := case when contract is null then ${ARGUMENTS.contract.zero} else ${ARGUMENTS.contract.parse} end;
-  asked_token_id constant numeric := case when token_id is null then ${ARGUMENTS.token_id.zero} else ${ARGUMENTS.token_id.parse} end;
+  asked_token_id constant numeric := case when token_id is null then ${ARGUMENTS.tokenId.zero} else ${ARGUMENTS.tokenId.parse} end;
   asked_rights constant text := ${ARGUMENTS.rights.parse};
   asked_check constant text := coalesce("check", case when token_id is not null then 'token' when contract is not null then 'contract' else 'all' end);
   asked_registry constant text := registry;
@@ -413,7 +384,7 @@ end`,
 export const FUNCTIONS: readonly SqlFunction[] = [
   ...PARSING,
   KNOWN_BLOCK,
-  ...(["v2", "v1"] as const).flatMap((version) => CHECKS[version].map((check) => defineCheck(version, check))),
+  ...CHECKS.map(defineCheck),
   defineWalletsOf("delegate"),
   defineWalletsOf("vault"),
   DELEGATIONS_AT,

@@ -5,13 +5,13 @@ import { pathToFileURL } from "node:url";
 import { Validator } from "@seriousme/openapi-schema-validator";
 import openapiTS, { astToString } from "openapi-typescript";
 import { beforeAll, expect, test } from "vitest";
+import { renderClientChecks } from "../../commands/openapi/render-client-checks.ts";
 import { launchApi } from "../support/api.ts";
 import type { Description } from "../support/openapi.ts";
 import { ROOT } from "../support/run.ts";
 import { createDatabase } from "../support/setup.ts";
 
 const COMMITTED = join(ROOT, "docs/openapi.json");
-const CLIENT_TYPES = join(ROOT, "client/src/openapi.ts");
 
 let served: Description;
 
@@ -31,13 +31,16 @@ test("docs/openapi.json is what the service serves; `npm run openapi` writes it"
   expect(JSON.parse(readFileSync(COMMITTED, "utf8"))).toEqual(served);
 });
 
-test("the client's types are those of docs/openapi.json; `npm run openapi` writes them", async () => {
-  const types = astToString(await openapiTS(pathToFileURL(COMMITTED)));
+test.for([
+  ["openapi.ts", async () => astToString(await openapiTS(pathToFileURL(COMMITTED)))],
+  ["checks.ts", async () => renderClientChecks()],
+] as const)("client/src/%s is up to date; `npm run openapi` writes it", async ([file, render]) => {
+  const path = join(ROOT, "client/src", file);
   const biome = join(ROOT, "node_modules/@biomejs/biome/bin/biome");
-  const format = [biome, "format", `--stdin-file-path=${CLIENT_TYPES}`];
-  const { stdout } = spawnSync(process.execPath, format, { cwd: ROOT, input: types, encoding: "utf8" });
-  const committed = readFileSync(CLIENT_TYPES, "utf8");
-  expect(committed.slice(committed.indexOf("export "))).toBe(stdout);
+  const format = [biome, "format", `--stdin-file-path=${path}`];
+  const { stdout } = spawnSync(process.execPath, format, { cwd: ROOT, input: await render(), encoding: "utf8" });
+  const withoutHeader = (text: string) => text.slice(text.indexOf("export "));
+  expect(withoutHeader(readFileSync(path, "utf8"))).toBe(withoutHeader(stdout));
 });
 
 test("the document is valid OpenAPI 3.1", async () => {

@@ -3,7 +3,7 @@ import { type Address, getAddress, type Hex, zeroHash } from "viem";
 import { expect, inject, onTestFinished, test } from "vitest";
 import { createDataSets } from "../../bench/data-set.ts";
 import { createKey, Servers } from "../../bench/servers.ts";
-import { CHECKS, isBalanceCheck } from "../../registry/check-rule.ts";
+import { CHECKS, checksOf } from "../../registry/checks.ts";
 import {
   AIRDROP,
   createSampleDatabase,
@@ -40,19 +40,19 @@ test("the benchmark's baselines give the service's answers and leave the index u
   const seen = new Set<string>();
   for (const version of ["v1", "v2"] as const) {
     const rowsByType = await readRows(database, schema, version, random);
-    for (const check of CHECKS[version]) {
+    for (const { name, path: operation } of checksOf(version)) {
       for (let count = 0; count < QUESTIONS; count++) {
         const { to, from, ...rest } = drawCheck(rowsByType, random);
         const query = new URLSearchParams({ to, from, ...rest });
         const asked = version === "v1" ? `delegate=${to}&vault=${from}&${new URLSearchParams(rest)}` : query;
-        const path = `/registry/${version}/check/${check}?${asked}&numbers=string`;
+        const path = `${operation}?${asked}&numbers=string`;
         const expected = await fetchText(`${service.url}${path}`);
-        expect(await fetchText(`http://127.0.0.1:${ponder.port}/check/${version}/${check}?${query}`), path).toBe(
+        expect(await fetchText(`http://127.0.0.1:${ponder.port}/check/${version}/${name}?${query}`), path).toBe(
           expected,
         );
-        seen.add(`${version} ${check} ${/^"[1-9]\d{0,76}"$/.test(expected) ? "amount" : expected}`);
+        seen.add(`${version} ${name} ${/^"[1-9]\d{0,76}"$/.test(expected) ? "amount" : expected}`);
 
-        if (version === "v2" && check === "all" && rest.rights === zeroHash) {
+        if (version === "v2" && name === "all" && rest.rights === zeroHash) {
           expect(await fetchText(`http://127.0.0.1:${baselines.port}/query?to=${to}&from=${from}`), path).toBe(
             expected,
           );
@@ -61,11 +61,9 @@ test("the benchmark's baselines give the service's answers and leave the index u
     }
   }
   // Each check gave both answers, and balances gave amounts.
-  for (const version of ["v1", "v2"] as const) {
-    for (const check of CHECKS[version]) {
-      for (const answer of isBalanceCheck(check) ? ['"0"', "amount"] : ["true", "false"]) {
-        expect(seen).toContain(`${version} ${check} ${answer}`);
-      }
+  for (const { version, name, returns } of CHECKS) {
+    for (const answer of returns === "balance" ? ['"0"', "amount"] : ["true", "false"]) {
+      expect(seen).toContain(`${version} ${name} ${answer}`);
     }
   }
 
@@ -89,15 +87,13 @@ test("the service from memory answers every check without the database", async (
   onTestFinished(() => servers.stop());
   const { port } = await servers.startMemoryApi(databaseUrl, UNLIMITED);
   const key = await createKey(databaseUrl);
-  for (const [version, checks] of Object.entries(CHECKS)) {
-    for (const check of checks) {
-      // The database's own answer is false, or 0.
-      const path = `/registry/${version}/check/${check}?delegate=${OTHER}&vault=${GUEST}&contract=${GUEST}&tokenId=1`;
-      const ask = () => fetchText(`http://127.0.0.1:${port}${path}`, { "X-API-KEY": key });
-      // One question has a statement of its own, several share one.
-      const answers = [await ask(), ...(await Promise.all(Array.from({ length: 20 }, ask)))];
-      expect(answers, path).toEqual(new Array(21).fill("true"));
-    }
+  for (const check of CHECKS) {
+    // The database's own answer is false, or 0.
+    const path = `${check.path}?delegate=${OTHER}&vault=${GUEST}&contract=${GUEST}&tokenId=1`;
+    const ask = () => fetchText(`http://127.0.0.1:${port}${path}`, { "X-API-KEY": key });
+    // One question has a statement of its own, several share one.
+    const answers = [await ask(), ...(await Promise.all(Array.from({ length: 20 }, ask)))];
+    expect(answers, path).toEqual(new Array(21).fill("true"));
   }
 });
 

@@ -1,4 +1,5 @@
 import type { Check, Network } from "../../client/src/index.ts";
+import { CHECK_NAMES, CHECKS, checksOf, findCheck, takes } from "../../registry/checks.ts";
 
 /** What a check depends on of a network. */
 export type KnownNetwork = Pick<Network, "chainId" | "name" | "registries" | "state">;
@@ -24,18 +25,6 @@ export type Cells = Partial<Record<CheckColumn, string>>;
 
 type Registry = Check["registry"];
 
-/** The checks of each registry, with the parameters that they need. */
-const NEEDS: Record<Registry, Record<string, readonly string[]>> = {
-  v1: { all: [], contract: ["contract"], token: ["contract", "tokenId"] },
-  v2: {
-    all: [],
-    contract: ["contract"],
-    erc721: ["contract", "tokenId"],
-    erc20: ["contract"],
-    erc1155: ["contract", "tokenId"],
-  },
-};
-
 /**
  * Makes a check from the fields of a line. Its problem names every bad field, in the words of the API.
  * @param networks - null if they are not known: then the API tells which ones it lacks
@@ -46,14 +35,17 @@ export const readCheck = (
 ): { check: Check } | { problem: string } => {
   const { registry = "v2" } = cells;
   if (!isRegistry(registry)) return { problem: explainRegistry(cells.check) };
-  const check = cells.check ?? chooseCheck(registry, cells);
-  if (check === null) return { problem: "check is required with a tokenId on v2: erc721 or erc1155." };
-  const needs = Object.hasOwn(NEEDS[registry], check) ? NEEDS[registry][check] : undefined;
-  if (!needs) return { problem: `check must be one of ${Object.keys(NEEDS[registry]).join(", ")}, on ${registry}.` };
+  const name = cells.check ?? chooseCheck(registry, cells);
+  if (name === null) return { problem: "check is required with a tokenId on v2: erc721 or erc1155." };
+  const known = findCheck(registry, name);
+  if (!known) {
+    const names = checksOf(registry).map(({ name }) => name);
+    return { problem: `check must be one of ${names.join(", ")}, on ${registry}.` };
+  }
 
-  const contract = needs.includes("contract") ? (cells.contract ?? "") : undefined;
-  const tokenId = needs.includes("tokenId") ? (cells.tokenId ?? "") : undefined;
-  const rights = registry === "v2" ? cells.rights : undefined;
+  const contract = takes(known, "contract") ? (cells.contract ?? "") : undefined;
+  const tokenId = takes(known, "tokenId") ? (cells.tokenId ?? "") : undefined;
+  const rights = takes(known, "rights") ? cells.rights : undefined;
   const { chainId = "1" } = cells;
   const problems = [
     explainWallet("delegate", "to", cells),
@@ -65,10 +57,9 @@ export const readCheck = (
   ].filter((problem) => typeof problem === "string");
   if (problems.length > 0) return { problem: problems.join(" ") };
   return {
-    // NEEDS has the parameters of each check.
     check: {
       registry,
-      check,
+      check: known.name,
       delegate: cells.delegate ?? cells.to,
       vault: cells.vault ?? cells.from,
       ...(contract !== undefined && { contract }),
@@ -98,9 +89,8 @@ const chooseCheck = (registry: Registry, { contract, tokenId }: Cells): string |
 };
 
 const explainRegistry = (check: string | undefined): string => {
-  const known = new Set(Object.values(NEEDS).flatMap((checks) => Object.keys(checks)));
-  const isKnown = check === undefined || known.has(check);
-  return `registry must be v1 or v2.${isKnown ? "" : ` check must be one of ${[...known].join(", ")}.`}`;
+  const isKnown = check === undefined || CHECKS.some(({ name }) => name === check);
+  return `registry must be v1 or v2.${isKnown ? "" : ` check must be one of ${CHECK_NAMES.join(", ")}.`}`;
 };
 
 const explain = (name: string, text: string, isValid: (text: string) => boolean, rule: string): string | null => {

@@ -1,7 +1,8 @@
 import { useEffect, useState } from "preact/hooks";
 import type { Network } from "../../client/src/index.ts";
+import { checksOf, takes } from "../../registry/checks.ts";
 import { buildParameters, type CheckInput, FIELD_NAMES, type FieldName, findFieldErrors } from "./check-input.ts";
-import { CHECK_TYPES, findCheckType } from "./checks.ts";
+import { chooseCheck } from "./checks.ts";
 import { buildUrl, navigate } from "./location.ts";
 import { NetworkSelect } from "./search-form.tsx";
 
@@ -50,7 +51,7 @@ export const CheckForm = ({ input, networks, network }: CheckFormProps) => {
               value={name}
               label={name}
               isChecked={name === registry}
-              onSelect={() => setValues({ ...values, registry: name, check: findCheckType(name, check.type) })}
+              onSelect={() => setValues({ ...values, registry: name, check: chooseCheck(name, check.name) })}
             />
           ))}
         </div>
@@ -58,13 +59,13 @@ export const CheckForm = ({ input, networks, network }: CheckFormProps) => {
       <fieldset class="field">
         <legend>For what?</legend>
         <div class="choices">
-          {CHECK_TYPES[registry].map((option) => (
+          {checksOf(registry).map((option) => (
             <RadioButton
-              key={option.type}
+              key={option.name}
               group="type"
-              value={option.type}
+              value={option.name}
               label={option.label}
-              isChecked={option.type === check.type}
+              isChecked={option.name === check.name}
               onSelect={() => setValues({ ...values, check: option })}
             />
           ))}
@@ -72,9 +73,9 @@ export const CheckForm = ({ input, networks, network }: CheckFormProps) => {
       </fieldset>
       {renderField("to", "Who would act?", "The hot wallet, or delegate", "0x…")}
       {renderField("from", "For whom?", "The cold wallet, or vault", "0x…")}
-      {check.needs.includes("contract") && renderField("contract", "Contract", "Of the token or collection", "0x…")}
-      {check.needs.includes("tokenId") && renderField("tokenId", "Token id", "", "8520")}
-      {registry === "v2" && renderField("rights", "Right", "Optional: leave empty for all rights", "airdrop")}
+      {takes(check, "contract") && renderField("contract", "Contract", "Of the token or collection", "0x…")}
+      {takes(check, "tokenId") && renderField("tokenId", "Token id", "", "8520")}
+      {takes(check, "rights") && renderField("rights", "Right", "Optional: leave empty for all rights", "airdrop")}
       <div class="field">
         <label for="check-network">Network</label>
         <NetworkSelect

@@ -1,10 +1,11 @@
-import { type CheckType, findCheckType, type RegistryName } from "./checks.ts";
+import { type Check, takes } from "../../registry/checks.ts";
+import { chooseCheck, type RegistryName } from "./checks.ts";
 import { describeBadAddress, isAddress } from "./search-form.tsx";
 
 /** A check with its parameters, as entered. */
 export type CheckInput = {
   registry: RegistryName;
-  check: CheckType;
+  check: Check;
   from: string;
   to: string;
   contract: string;
@@ -20,7 +21,7 @@ export const readCheckInput = (query: URLSearchParams): CheckInput => {
   const value = (name: FieldName) => query.get(name)?.trim() ?? "";
   return {
     registry,
-    check: findCheckType(registry, query.get("type")),
+    check: chooseCheck(registry, query.get("type")),
     from: value("from"),
     to: value("to"),
     contract: value("contract"),
@@ -32,24 +33,24 @@ export const readCheckInput = (query: URLSearchParams): CheckInput => {
 /** Builds the query parameters of a check. Fields of other checks are empty. */
 export const buildParameters = ({ registry, check, from, to, contract, tokenId, rights }: CheckInput) => ({
   registry,
-  type: check.type,
+  type: check.name,
   to,
   from,
-  contract: check.needs.includes("contract") ? contract : "",
-  tokenId: check.needs.includes("tokenId") ? tokenId : "",
-  rights: registry === "v2" ? rights : "",
+  contract: takes(check, "contract") ? contract : "",
+  tokenId: takes(check, "tokenId") ? tokenId : "",
+  rights: takes(check, "rights") ? rights : "",
 });
 
 /** Finds invalid fields, each with its error message. */
-export const findFieldErrors = ({ registry, check, ...values }: CheckInput): Partial<Record<FieldName, string>> => {
+export const findFieldErrors = ({ check, ...values }: CheckInput): Partial<Record<FieldName, string>> => {
   const errors: Partial<Record<FieldName, string>> = {};
-  for (const name of ["to", "from", ...check.needs.filter((name) => name === "contract")] as const) {
+  for (const name of ["to", "from", ...check.takes.filter((name) => name === "contract")] as const) {
     if (!isAddress(values[name])) errors[name] = describeBadAddress(values[name]);
   }
-  if (check.needs.includes("tokenId") && !/^(\d+|0x[0-9a-f]+)$/i.test(values.tokenId)) {
+  if (takes(check, "tokenId") && !/^(\d+|0x[0-9a-f]+)$/i.test(values.tokenId)) {
     errors.tokenId = "A token id is a whole number, in decimal or as 0x and hex digits.";
   }
-  if (registry === "v2" && !isRights(values.rights)) {
+  if (takes(check, "rights") && !isRights(values.rights)) {
     errors.rights = "A right is a text of at most 31 bytes, or 0x and 64 hex digits.";
   }
   return errors;

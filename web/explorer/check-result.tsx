@@ -6,7 +6,7 @@ import { FailureNotice } from "../shared/notice.tsx";
 import { readPage } from "../shared/registry.ts";
 import { useRegistry } from "../shared/use-registry.ts";
 import { buildParameters, type CheckInput } from "./check-input.ts";
-import { isAmountCheck } from "./checks.ts";
+import { describeScopes, describeSubject } from "./checks.ts";
 import { AsOfBlock, Scope, TransactionTime } from "./delegation-details.tsx";
 import { buildUrl, toAddress, toScope } from "./location.ts";
 import { isAnswerable, NetworkNotice } from "./network-notice.tsx";
@@ -21,7 +21,7 @@ export const CheckResult = ({ input, networks, network }: CheckResultProps) => {
       registry.vaults(toAddress(input.to), {
         chainId: network?.chainId,
         registry: input.registry,
-        check: input.check.type,
+        check: input.check.name,
         vault: toAddress(input.from),
         ...toScope(parameters),
         signal,
@@ -42,7 +42,7 @@ type VerdictProps = { input: CheckInput; network: Network; page: WalletPage<Vaul
 const Verdict = ({ input, network, page }: VerdictProps) => {
   const [vault] = page.rows;
   const grants = vault?.delegations ?? [];
-  const answer = isAmountCheck(input.check) ? (vault?.amount ?? 0n) : vault !== undefined;
+  const answer = input.check.returns === "balance" ? (vault?.amount ?? 0n) : vault !== undefined;
   const block = page.blocks[network.chainId];
   const isYes = answer !== false && answer !== 0n;
   const section = useRef<HTMLElement>(null);
@@ -87,8 +87,8 @@ const describeAnswer = (
     rights === "" || /^0x0*$/i.test(rights)
       ? ""
       : ` with the right “${/^0x/i.test(rights) ? shortenHex(rights) : rights}”`;
-  const subject = check.describe(shortenHex(contract), tokenId);
-  if (isAmountCheck(check)) {
+  const subject = describeSubject(check, shortenHex(contract), tokenId);
+  if (check.returns === "balance") {
     return answer === 0n
       ? `${shortenHex(to)} may use nothing of ${subject} ${wallets}${right}.`
       : `${shortenHex(to)} may use this amount of ${subject}, in its smallest unit, ${wallets}${right}.`;
@@ -97,19 +97,14 @@ const describeAnswer = (
 };
 
 const describeMissingGrant = ({ registry, check, rights }: CheckInput): string => {
-  const scopes = {
-    all: "the whole wallet",
-    contract: "this contract or the whole wallet",
-    token: "this token, its contract or the whole wallet",
-  };
   const right = registry === "v1" ? "" : rights === "" ? " with all rights" : " with all rights or this one";
-  return `No active delegation between the two in the ${registry} registry covers ${scopes[check.scope]}${right}.`;
+  return `No active delegation between the two in the ${registry} registry covers ${describeScopes(check)}${right}.`;
 };
 
 const buildRequestUrl = (input: CheckInput, network: Network): string => {
   const { to, from, contract, tokenId, rights } = buildParameters(input);
-  const { registry, check } = input;
-  const wallets = check.hasDelegateNames ? { delegate: to, vault: from } : { to, from };
-  const query = buildUrl({ ...wallets, contract, tokenId, rights, chainId: network.chainId }).slice(1);
-  return `${location.origin}/registry/${registry}/check/${check.type}${query}`;
+  const { path, wallets } = input.check;
+  const [hot, cold] = wallets;
+  const query = buildUrl({ [hot]: to, [cold]: from, contract, tokenId, rights, chainId: network.chainId }).slice(1);
+  return `${location.origin}${path}${query}`;
 };

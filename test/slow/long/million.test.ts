@@ -15,7 +15,7 @@ import { blocksStatement, chainsOfShards } from "../../../api/shards/read-shards
 import { grantsStatement } from "../../../api/wallets/find-grants.ts";
 import { activeStatement } from "../../../api/wallets/list-active.ts";
 import { historyStatement } from "../../../api/wallets/read-history.ts";
-import { CHECKS } from "../../../registry/check-rule.ts";
+import { CHECKS, checksOf } from "../../../registry/checks.ts";
 import { type ApiProcess, createSampleDatabase } from "../../support/api.ts";
 import { readServedSchema } from "../../support/index-copy.ts";
 import { createLargeDatabase } from "../../support/million.ts";
@@ -49,9 +49,9 @@ const arrays = (values: Record<string, string>) =>
 
 /** Every statement that reads answers, with SQL expressions as values. */
 const STATEMENTS = (["v1", "v2"] as const).flatMap((version) => [
-  ...CHECKS[version].flatMap((check) => [
-    { statement: checkStatement(writer, { schema: "registry", version, check }, "many"), values: arrays(QUESTION) },
-    { statement: checkStatement(writer, { schema: "registry", version, check }, "one"), values: QUESTION },
+  ...checksOf(version).flatMap((check) => [
+    { statement: checkStatement(writer, { schema: "registry", check }, "many"), values: arrays(QUESTION) },
+    { statement: checkStatement(writer, { schema: "registry", check }, "one"), values: QUESTION },
   ]),
   ...[false, true].flatMap((hasDetails) => {
     const kind = { schema: "registry", version, hasDetails };
@@ -71,24 +71,22 @@ const STATEMENTS = (["v1", "v2"] as const).flatMap((version) => [
 
 /** Values for statements with many checks: one of each kind. */
 const BULK = Object.fromEntries(
-  (["v1", "v2"] as const).flatMap((version) =>
-    CHECKS[version].flatMap((check) =>
-      Object.entries(arrays({ ...QUESTION, block: "5" })).map(([name, value]) => [
-        `${version} ${check} ${name}`,
-        value,
-      ]),
-    ),
+  CHECKS.flatMap((check) =>
+    Object.entries(arrays({ ...QUESTION, block: "5" })).map(([name, value]) => [
+      `${check.version} ${check.name} ${name}`,
+      value,
+    ]),
   ),
 );
 
 /** Every statement that reads answers at a past block from the log. */
 const PAST_STATEMENTS = (["v1", "v2"] as const).flatMap((version) => [
-  ...CHECKS[version].flatMap((check) => {
-    const kind = { schema: "registry", version, check };
+  ...checksOf(version).flatMap((check) => {
+    const kind = { schema: "registry", check, moment: "past" } as const;
     const values = { ...QUESTION, block: "5" };
     return [
-      { statement: checkStatement(writer, kind, "many", "past"), values: arrays(values) },
-      { statement: checkStatement(writer, kind, "one", "past"), values },
+      { statement: checkStatement(writer, kind, "many"), values: arrays(values) },
+      { statement: checkStatement(writer, kind, "one"), values },
     ];
   }),
   ...[false, true].flatMap((hasDetails) => {
