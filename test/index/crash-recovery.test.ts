@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, test } from "vitest";
-import { ComparedChain } from "../support/compared-chain.ts";
 import { startIndexerProcess } from "../support/indexer.ts";
 import { seededRandom } from "../support/random.ts";
+import { ComparedChain } from "../support/random-chain.ts";
 import { connectClient, createDatabase, waitUntilIndexed } from "../support/setup.ts";
 
 test("an index agrees with the registries after Ponder is killed during a reorg, and after the indexer is killed", async () => {

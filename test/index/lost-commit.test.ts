@@ -1,7 +1,7 @@
 import { expect, onTestFinished, test } from "vitest";
-import { ComparedChain } from "../support/compared-chain.ts";
 import { startIndexer } from "../support/indexer.ts";
 import { seededRandom } from "../support/random.ts";
+import { ComparedChain } from "../support/random-chain.ts";
 import { connectClient, createDatabase, waitUntilIndexed } from "../support/setup.ts";
 import { startTcpRelay } from "../support/tcp-relay.ts";
 

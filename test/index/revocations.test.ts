@@ -1,9 +1,9 @@
 import type { Address, Hex } from "viem";
 import { expect, test } from "vitest";
 import { encodeV1 } from "../../local/calls.ts";
-import { ComparedChain } from "../support/compared-chain.ts";
 import { readIndexSnapshot } from "../support/index-state.ts";
 import { Random } from "../support/random.ts";
+import { ComparedChain } from "../support/random-chain.ts";
 import { connectClient, createDatabase, startIndexer, waitUntilIndexed } from "../support/setup.ts";
 import { buildTransaction, type WorldWallet } from "../support/world.ts";
 

@@ -1,5 +1,7 @@
 import { parseEventLogs } from "viem";
+import { expect, onTestFinished } from "vitest";
 import type { LocalChain } from "../../local/chain.ts";
+import { compileContracts } from "../../local/compile-contracts.ts";
 import { registryV1Abi, registryV2Abi } from "../../registry/abi.ts";
 import {
   type Answers,
@@ -15,9 +17,9 @@ import { compareGrants, compareWallet, readApiAnswers, readBulkAnswers } from ".
 import { BlockMismatchError, type Queries, readIndexSnapshot, rebuildState, type State } from "./index-state.ts";
 import type { Random } from "./random.ts";
 import { computeStateDigest, REGISTRIES, readDigest } from "./registry-digest.ts";
-import { ReorgChain } from "./setup.ts";
+import { launchChain, ReorgChain } from "./setup.ts";
 import { readSqlAnswers } from "./sql-answers.ts";
-import { drawTransaction, type World } from "./world.ts";
+import { createWorld, drawTransaction, type World } from "./world.ts";
 
 /** Number of comparisons over which all questions about wallets are spread. */
 const PARTS = 3;
@@ -271,3 +273,49 @@ const nameScope = ({ vault: _, delegate: __, ...scope }: WorldQuestion) => Objec
 
 type PublishedDigests = { block: number; v1: string | null; v2: string | null };
 type Status = { chains: { chainId: number; stateDigest: PublishedDigests | null }[] };
+
+/** A random chain with comparisons that fail the test. */
+export class ComparedChain extends RandomChain {
+  /** Checks to compare: all of them, unless a test sets fewer. Lists are always compared. */
+  questions: readonly WorldQuestion[] = listQuestions(this.world);
+
+  /** Launches a chain for several tests of a file. The caller stops it. */
+  static async launch(chainId: number, random: Random): Promise<ComparedChain> {
+    const local = await launchChain(chainId);
+    return new ComparedChain(local, await createWorld(local, await compileContracts()), random);
+  }
+
+  static async create(chainId: number, random: Random): Promise<ComparedChain> {
+    const subject = await ComparedChain.launch(chainId, random);
+    onTestFinished(() => subject.local.stop());
+    return subject;
+  }
+
+  async expectSameAnswers(databaseUrl: string, schema: string, blocksBack: readonly number[] = []): Promise<void> {
+    const { questions } = this;
+    expect(await this.compareIndex(databaseUrl, schema, { questions, blocksBack })).toEqual([]);
+  }
+
+  async expectSameAnswersOverHttp(
+    apiUrl: string,
+    key?: string,
+    options: { block?: bigint; blocksBack?: readonly number[] } = {},
+  ): Promise<void> {
+    const { questions } = this;
+    expect(await this.compareHttp(apiUrl, { questions, ...options, ...(key && { key }) })).toEqual([]);
+  }
+
+  async expectSameWallets(apiUrl: string, database: Queries, blocksBack: readonly number[] = []): Promise<void> {
+    const { questions } = this;
+    expect(await this.compareWallets(apiUrl, database, { questions, blocksBack })).toEqual([]);
+  }
+
+  async expectSameAnswersInSql(databaseUrl: string, blocksBack: readonly number[] = []): Promise<void> {
+    const { questions } = this;
+    expect(await this.compareSql(databaseUrl, { questions, blocksBack })).toEqual([]);
+  }
+
+  async expectSameDigests(database: Queries, blocksBack: readonly number[] = []): Promise<void> {
+    expect(await this.compareDigests(database, blocksBack)).toEqual([]);
+  }
+}

@@ -2,10 +2,10 @@ import type pg from "pg";
 import { expect, test } from "vitest";
 import { startTestApi } from "../../support/api.ts";
 import { createRoleSettings, expectRights, runRoles } from "../../support/commands.ts";
-import { ComparedChain } from "../../support/compared-chain.ts";
 import { readServedSchema } from "../../support/index-copy.ts";
 import { addKey } from "../../support/keys.ts";
 import { Random } from "../../support/random.ts";
+import { ComparedChain } from "../../support/random-chain.ts";
 import { connectClient, createDatabase, startIndexer, waitUntil, waitUntilIndexed } from "../../support/setup.ts";
 
 const untilDropped = (database: pg.Client, schema: string) =>

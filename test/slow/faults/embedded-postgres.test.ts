@@ -5,10 +5,10 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { expect, onTestFinished, test } from "vitest";
 import { findEmbeddedPostgres } from "../../../local/embedded-postgres.ts";
 import { isUp } from "../../../process/is-up.ts";
-import { ComparedChain } from "../../support/compared-chain.ts";
 import { copyProject, findPorts, startStack } from "../../support/local.ts";
 import { listProcesses } from "../../support/processes.ts";
 import { Random } from "../../support/random.ts";
+import { ComparedChain } from "../../support/random-chain.ts";
 import { waitUntil } from "../../support/setup.ts";
 
 // `npm start` with its own Postgres, in a copy of the project.

@@ -1,11 +1,11 @@
 import { expect, test } from "vitest";
 import { startTestApi } from "../../support/api.ts";
 import { createAdministrator, createRoleSettings, runRoles } from "../../support/commands.ts";
-import { ComparedChain } from "../../support/compared-chain.ts";
 import { readServedSchema } from "../../support/index-copy.ts";
 import { startIndexerProcess } from "../../support/indexer.ts";
 import { addKey } from "../../support/keys.ts";
 import { Random } from "../../support/random.ts";
+import { ComparedChain } from "../../support/random-chain.ts";
 import {
   connectClient,
   createDatabase,

@@ -1,9 +1,9 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect } from "vitest";
-import type { ComparedChain } from "../../support/compared-chain.ts";
 import { createRandomChain } from "../../support/indexed-chain.ts";
 import { startIndexerProcess } from "../../support/indexer.ts";
 import { type Behaviour, type Bloom, dialects, simulateProvider } from "../../support/provider.ts";
+import type { ComparedChain } from "../../support/random-chain.ts";
 import { startRpcProxy } from "../../support/rpc-proxy.ts";
 import { connectClient, createDatabase, startIndexer, waitUntil, waitUntilIndexed } from "../../support/setup.ts";
 import { test as base } from "../../support/test.ts";

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
-import { ComparedChain } from "../../support/compared-chain.ts";
 import { readServedSchema } from "../../support/index-copy.ts";
 import { Random } from "../../support/random.ts";
+import { ComparedChain } from "../../support/random-chain.ts";
 import { startRpcProxy } from "../../support/rpc-proxy.ts";
 import { connectClient, createDatabase, startIndexer, waitUntil, waitUntilIndexed } from "../../support/setup.ts";
 

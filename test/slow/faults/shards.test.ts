@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
 import { startTestApi } from "../../support/api.ts";
-import { ComparedChain } from "../../support/compared-chain.ts";
 import { startIndexerProcess } from "../../support/indexer.ts";
 import { Random } from "../../support/random.ts";
+import { ComparedChain } from "../../support/random-chain.ts";
 import { connectClient, createDatabase, waitUntil, waitUntilIndexed } from "../../support/setup.ts";
 
 const TABLES = ["delegation_v1", "delegation_v2", "delegation_change", "indexed_block", "vault_v1"];
