@@ -1,11 +1,10 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, test } from "vitest";
-import { holdLogsAfter } from "../../support/hold-logs.ts";
 import { dumpTables, findIndexes } from "../../support/index-state.ts";
 import { startIndexerProcess } from "../../support/indexer.ts";
 import { seededRandom } from "../../support/random.ts";
 import { ComparedChain } from "../../support/random-chain.ts";
-import { startRpcProxy } from "../../support/rpc-proxy.ts";
+import { holdLogsAfter, startRpcProxy } from "../../support/rpc-proxy.ts";
 import { connectClient, createDatabase, waitUntil, waitUntilIndexed } from "../../support/setup.ts";
 
 const FINALITY = 30;

@@ -5,13 +5,12 @@ import { promisify } from "node:util";
 import type pg from "pg";
 import { expect, onTestFinished, test } from "vitest";
 import { BreakablePostgres } from "../../../faults/postgres.ts";
-import { holdLogsAfter } from "../../support/hold-logs.ts";
 import { readServedSchema } from "../../support/index-copy.ts";
 import { findIndexes } from "../../support/index-state.ts";
 import { startIndexerProcess } from "../../support/indexer.ts";
 import { Random } from "../../support/random.ts";
 import { ComparedChain } from "../../support/random-chain.ts";
-import { startRpcProxy } from "../../support/rpc-proxy.ts";
+import { holdLogsAfter, startRpcProxy } from "../../support/rpc-proxy.ts";
 import { waitUntil, waitUntilIndexed } from "../../support/setup.ts";
 
 // Ponder does not wait until its rows are on disk: a Postgres that crashes loses the newest ones, but Ponder continues
