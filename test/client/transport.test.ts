@@ -2,7 +2,7 @@ import { text } from "node:stream/consumers";
 import { describe, expect, test } from "vitest";
 import { createClient, RegistryError } from "../../client/src/index.ts";
 import { findFreePort } from "../../process/ports.ts";
-import { startHttp } from "../support/http-server.ts";
+import { startHttp } from "../support/http.ts";
 
 // Services that fail: the client throws for every response that is not an answer, and retries temporary failures.
 

@@ -1,6 +1,7 @@
-import { type RequestOptions, request } from "node:http";
-import { connect } from "node:net";
+import { createServer, type RequestListener, type RequestOptions, request } from "node:http";
+import { type AddressInfo, connect, type Socket } from "node:net";
 import { text } from "node:stream/consumers";
+import { onTestFinished } from "vitest";
 
 // Local requests that fetch would refuse or change.
 
@@ -30,4 +31,22 @@ export const sendBytes = async (port: number, bytes: string | Buffer, signal?: A
     return [name.toLowerCase(), value.join(": ")];
   });
   return { status: Number(status), headers: Object.fromEntries(headers), body };
+};
+
+/** Starts an HTTP server until the test is over. Records its requests, and the open connections that they came by. */
+export const startHttp = async (answer: RequestListener) => {
+  const seen: string[] = [];
+  const sockets = new Set<Socket>();
+  const server = createServer((request, response) => {
+    seen.push(request.url ?? "");
+    sockets.add(request.socket);
+    request.socket.on("close", () => sockets.delete(request.socket));
+    answer(request, response);
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  onTestFinished(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, seen, sockets };
 };

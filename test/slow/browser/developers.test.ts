@@ -11,7 +11,7 @@ import {
   signInWithWallet,
   waitUntilFocused,
 } from "../../support/browser.ts";
-import { startHttp } from "../../support/http-server.ts";
+import { startHttp } from "../../support/http.ts";
 import { describeWithPrograms } from "../../support/programs.ts";
 import { waitUntil } from "../../support/setup.ts";
 
