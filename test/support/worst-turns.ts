@@ -3,8 +3,7 @@ import { CHECK } from "./api.ts";
 import { findLongTurns } from "./bystander.ts";
 import { addKey } from "./keys.ts";
 import { listOperations, type Operation, readDocument } from "./openapi.ts";
-import { createWallet } from "./portal.ts";
-import { EXAMPLE_MESSAGE, PORTAL_OPERATIONS } from "./portal-operations.ts";
+import { createWallet, EXAMPLE_MESSAGE, PORTAL_OPERATIONS } from "./portal.ts";
 import { test } from "./test.ts";
 import { drawHeaders, drawWorstRequests, type WorstRequest } from "./worst-requests.ts";
 

@@ -5,7 +5,7 @@ import { type ApiProcess, CHECK } from "../../support/api.ts";
 import { sendHttp } from "../../support/http.ts";
 import { addKey } from "../../support/keys.ts";
 import { listOperations, readDocument } from "../../support/openapi.ts";
-import { PORTAL_OPERATIONS } from "../../support/portal-operations.ts";
+import { PORTAL_OPERATIONS } from "../../support/portal.ts";
 import { startStopwatch } from "../../support/processes.ts";
 import { popularTest } from "../../support/service-test.ts";
 import { drawWorstRequests, isHard, type WorstRequest } from "../../support/worst-requests.ts";
