@@ -1,5 +1,12 @@
+import { Agent } from "node:http";
+import { expect } from "vitest";
+import { type Api, CHECK } from "./api.ts";
 import { type FuzzRequest, listFields, replaceIn } from "./fuzz.ts";
-import type { Operation } from "./openapi.ts";
+import { sendHttp } from "./http.ts";
+import { addKey } from "./keys.ts";
+import { listOperations, type Operation, readDocument } from "./openapi.ts";
+import { createWallet, EXAMPLE_MESSAGE, PORTAL_OPERATIONS } from "./portal.ts";
+import { test } from "./test.ts";
 
 // The most expensive requests that the limits let through, drawn from the operations of an OpenAPI document: every
 // parameter and every field of a body gets the longest, deepest and most repeated values.
@@ -75,7 +82,7 @@ const HEADERS = [
 ];
 
 /** Draws headers of the largest size for a request. */
-export const drawHeaders = (path: string): WorstRequest[] =>
+const drawHeaders = (path: string): WorstRequest[] =>
   HEADERS.flatMap((header) =>
     TEXTS.filter((text) => /^[\x20-\x7e]+$/.test(text)).map((text) => ({
       name: `${header}: ${JSON.stringify(text)} …`,
@@ -135,3 +142,109 @@ export function* drawWorstRequests(operations: readonly Operation[], maxBytes: n
     }
   }
 }
+
+// How long they keep the event loop.
+
+/**
+ * Measures the longest turn of this process's event loop during a task, in milliseconds of processor time: other
+ * processes on the machine do not count.
+ */
+const measureLongestTurn = async <Result>(task: () => Promise<Result>) => {
+  let longestMs = 0;
+  let isOver = false;
+  let last = process.cpuUsage();
+  const watch = () => {
+    const { user, system } = process.cpuUsage(last);
+    longestMs = Math.max(longestMs, (user + system) / 1000);
+    last = process.cpuUsage();
+    if (!isOver) setImmediate(watch);
+  };
+  setImmediate(watch);
+  const result = await task().finally(() => {
+    isOver = true;
+  });
+  return { result, longestMs };
+};
+
+/** Sends requests one by one to an API in this process. Returns those whose longest turn was too long, five times. */
+const findLongTurns = async (
+  api: Api,
+  requests: Iterable<WorstRequest> | AsyncIterable<WorstRequest>,
+  { headers = {}, maxMs }: { headers?: Record<string, string>; maxMs: number },
+): Promise<string[]> => {
+  const agent = new Agent({ keepAlive: true, maxSockets: 1 });
+  const measure = async (request: WorstRequest) => {
+    const { result, longestMs } = await measureLongestTurn(() =>
+      sendHttp(api.port, { ...request, headers: { ...request.headers, ...headers }, agent }, request.body),
+    );
+    expect(result.status, `${request.name}: ${result.body.slice(0, 200)}`).toBeLessThan(500);
+    return longestMs;
+  };
+  const long: string[] = [];
+  let count = 0;
+  let longest = { ms: 0, name: "" };
+  for await (const request of requests) {
+    count++;
+    let ms = await measure(request);
+    // A garbage collection may fall into some of them.
+    for (let again = 0; again < 4 && ms >= maxMs; again++) ms = Math.min(ms, await measure(request));
+    if (ms > longest.ms) longest = { ms, name: request.name };
+    if (ms >= maxMs) long.push(`${ms.toFixed(0)} ms: ${request.name}`);
+  }
+  agent.destroy();
+  console.log(`${count} requests, the longest turn took ${longest.ms.toFixed(1)} ms: ${longest.name}`);
+  expect(count).toBeGreaterThan(0);
+  return long;
+};
+
+const MAX_TURN_MS = 50;
+/** A body of 1 MB takes longer to read, whatever is in it. */
+const MAX_KEYED_TURN_MS = 100;
+/** The largest bodies, without a key and with one. */
+const MAX_BYTES = 32_768;
+const MAX_KEYED_BYTES = 1_000_000;
+/** Room for a real message, and no signature above its own limit. */
+const MAX_PORTAL_BYTES = 30_000;
+
+const OPERATIONS = listOperations(readDocument());
+
+type IsWanted = (request: WorstRequest) => boolean;
+
+function* draw(operations: Operation[], maxBytes: number, isWanted: IsWanted): Generator<WorstRequest> {
+  for (const request of drawWorstRequests(operations, maxBytes)) if (isWanted(request)) yield request;
+}
+
+/** Tests that no request keeps the event loop, and with it everybody else, for long. @param isWanted - selects requests */
+export const testWorstTurns = (isWanted: IsWanted): void => {
+  test("no request without a key takes a long turn, whatever its parameters, headers and body", async ({ api }) => {
+    expect(await findLongTurns(api, draw(OPERATIONS, MAX_BYTES, isWanted), { maxMs: MAX_TURN_MS })).toEqual([]);
+    expect(await findLongTurns(api, drawHeaders(CHECK).filter(isWanted), { maxMs: MAX_TURN_MS })).toEqual([]);
+  });
+
+  test("no request to the developer page takes a long turn", async ({ api, owner }) => {
+    /** Signatures belong to the message of a sign-in that waits for one. */
+    const drawSignedIn = async function* (): AsyncGenerator<WorstRequest> {
+      for (const { headers, body, ...request } of draw(PORTAL_OPERATIONS, MAX_PORTAL_BYTES, isWanted)) {
+        const isSignature = request.name.includes("signature:");
+        const message = isSignature ? await owner.begin(createWallet().address) : EXAMPLE_MESSAGE;
+        yield {
+          ...request,
+          headers: { ...headers, Origin: api.url, Cookie: owner.cookieHeader },
+          body: body.replace(JSON.stringify(EXAMPLE_MESSAGE), JSON.stringify(message)),
+        };
+      }
+    };
+    expect(await findLongTurns(api, drawSignedIn(), { maxMs: MAX_TURN_MS })).toEqual([]);
+  });
+
+  test("no body with a key takes a long turn", async ({ api, database }) => {
+    const { key } = await addKey(database);
+    const requests = draw(
+      OPERATIONS.filter(({ body }) => body),
+      MAX_KEYED_BYTES,
+      isWanted,
+    );
+    const options = { headers: { "X-API-KEY": key }, maxMs: MAX_KEYED_TURN_MS };
+    expect(await findLongTurns(api, requests, options)).toEqual([]);
+  });
+};

@@ -1,10 +1,9 @@
 import { connect } from "node:net";
 import { expect } from "vitest";
 import { type ApiProcess, CHECK } from "../../support/api.ts";
-import { observeBystander } from "../../support/bystander.ts";
 import { findSamples, parseMetrics } from "../../support/metrics.ts";
 import { readResidentMb } from "../../support/processes.ts";
-import { popularTest } from "../../support/service-test.ts";
+import { observeBystander, popularTest } from "../../support/service-test.ts";
 import { waitUntil } from "../../support/setup.ts";
 
 // Clients that disconnect before the response, or in the middle of a long list.

@@ -2,9 +2,8 @@ import { execFileSync } from "node:child_process";
 import { readdirSync } from "node:fs";
 import { connect, type Socket } from "node:net";
 import { expect } from "vitest";
-import { measureAlone } from "../../support/bystander.ts";
 import { readResidentMb, watchMemory } from "../../support/processes.ts";
-import { test } from "../../support/service-test.ts";
+import { measureAlone, test } from "../../support/service-test.ts";
 import { waitUntil } from "../../support/setup.ts";
 
 // Clients that keep connections open. docs/security.md gives the limit and the cost.

@@ -1,9 +1,8 @@
 import { connect } from "node:net";
 import { expect } from "vitest";
 import { GUEST, HOT, VAULT } from "../../support/api.ts";
-import { observeBystander } from "../../support/bystander.ts";
 import { readResidentMb, startStopwatch, watchMemory } from "../../support/processes.ts";
-import { test as base } from "../../support/service-test.ts";
+import { test as base, observeBystander } from "../../support/service-test.ts";
 
 // Clients that pipeline thousands of requests over a connection.
 

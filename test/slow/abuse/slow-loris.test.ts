@@ -1,8 +1,7 @@
 import { connect } from "node:net";
 import { expect } from "vitest";
 import { CHECK } from "../../support/api.ts";
-import { observeBystander } from "../../support/bystander.ts";
-import { test } from "../../support/service-test.ts";
+import { observeBystander, test } from "../../support/service-test.ts";
 
 // Clients that keep a connection busy by sending a byte at a time.
 

@@ -2,9 +2,8 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { expect } from "vitest";
 import { networks } from "../../../registry/networks.ts";
 import { type ApiProcess, createSampleDatabase, FRESH_FOR_A_DAY, startTestApiProcess } from "../../support/api.ts";
-import { observeBystander } from "../../support/bystander.ts";
 import { readServedSchema } from "../../support/index-copy.ts";
-import { popularTest } from "../../support/service-test.ts";
+import { observeBystander, popularTest } from "../../support/service-test.ts";
 import { connectClient } from "../../support/setup.ts";
 
 // Many clients request one wallet to which many others have delegated.
