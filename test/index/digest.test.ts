@@ -5,7 +5,7 @@ import type pg from "pg";
 import { expect, test } from "vitest";
 import { createSampleDatabase } from "../support/api.ts";
 import { readServedSchema } from "../support/index-copy.ts";
-import { computeDigest, readDigest } from "../support/registry-digest.ts";
+import { computeDigest, readDigest } from "../support/index-state.ts";
 import { connectClient } from "../support/setup.ts";
 
 // test/index/differential.test.ts compares digests with the registries, during reorgs and in another deployment.

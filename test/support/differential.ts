@@ -1,11 +1,10 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect } from "vitest";
 import { startTestApi } from "./api.ts";
-import { dumpTables, expectCorrectSums } from "./index-state.ts";
+import { dumpTables, expectCorrectSums, REGISTRIES, readDigest } from "./index-state.ts";
 import { addKey } from "./keys.ts";
 import type { Random } from "./random.ts";
 import { ComparedChain } from "./random-chain.ts";
-import { REGISTRIES, readDigest } from "./registry-digest.ts";
 import { connectClient, createDatabase, startIndexer, waitUntil, waitUntilIndexed } from "./setup.ts";
 
 // Two networks with both registries. Ponder treats their blocks as final after 30 more.

@@ -14,9 +14,17 @@ import {
   type WorldQuestion,
 } from "./answers.ts";
 import { compareGrants, compareWallet, readApiAnswers, readBulkAnswers } from "./api-answers.ts";
-import { BlockMismatchError, type Queries, readIndexSnapshot, rebuildState, type State } from "./index-state.ts";
+import {
+  BlockMismatchError,
+  computeStateDigest,
+  type Queries,
+  REGISTRIES,
+  readDigest,
+  readIndexSnapshot,
+  rebuildState,
+  type State,
+} from "./index-state.ts";
 import type { Random } from "./random.ts";
-import { computeStateDigest, REGISTRIES, readDigest } from "./registry-digest.ts";
 import { launchChain, ReorgChain } from "./setup.ts";
 import { readSqlAnswers } from "./sql-answers.ts";
 import { createWorld, drawTransaction, type World } from "./world.ts";
