@@ -1,7 +1,6 @@
 import { expect } from "vitest";
 import { type Api, CHECK, COIN, GONE, GUEST, HOT, NFT, OPERATIONS, VAULT } from "../support/api.ts";
-import { startChangedSamples } from "../support/changed-samples.ts";
-import { hideLogColumn, readServedSchema } from "../support/index-copy.ts";
+import { hideLogColumn, readServedSchema, startChangedSamples } from "../support/index-copy.ts";
 import { test } from "../support/test.ts";
 import { askWallet, type History } from "../support/wallets.ts";
 

@@ -1,6 +1,8 @@
 import type pg from "pg";
 import type { ChainPlan } from "../../indexer/plan.ts";
 import { IndexerDatabase } from "../../indexer/shards/index-database.ts";
+import { createSampleDatabase, FRESH_FOR_A_DAY, startTestApi } from "./api.ts";
+import { connectClient } from "./setup.ts";
 
 /** Reads the schema of the index that a shard serves. */
 export const readServedSchema = async (client: pg.Client, shard = "registry"): Promise<string> => {
@@ -67,4 +69,19 @@ export const takeCopy = async (databaseUrl: string, client: pg.Client, shard: st
   }));
   await indexer.saveHeads(schema, plan, heads);
   return { indexer, serve: () => indexer.serve(shard, schema, heads) };
+};
+
+/** Starts an API over samples whose index a test has changed. `start` starts another one. */
+export const startChangedSamples = async (
+  change: (database: pg.Client, schema: string) => Promise<unknown>,
+  env: NodeJS.ProcessEnv = FRESH_FOR_A_DAY,
+) => {
+  const databaseUrl = await createSampleDatabase();
+  const database = await connectClient(databaseUrl);
+  // Without Ponder's triggers.
+  await database.query("set session_replication_role = replica");
+  const schema = await readServedSchema(database);
+  await change(database, schema);
+  const start = () => startTestApi({ databaseUrl, env });
+  return { database, schema, start, api: await start() };
 };

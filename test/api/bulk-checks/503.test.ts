@@ -1,7 +1,6 @@
 import { expect } from "vitest";
 import { ALL, askChecks } from "../../support/bulk-checks.ts";
-import { startChangedSamples } from "../../support/changed-samples.ts";
-import { hideLogColumn } from "../../support/index-copy.ts";
+import { hideLogColumn, startChangedSamples } from "../../support/index-copy.ts";
 import { test } from "../../support/test.ts";
 
 // A network that cannot be answered for fails its own checks, in a 200.

@@ -2,7 +2,7 @@ import type pg from "pg";
 import { maxUint256, zeroHash } from "viem";
 import { describe, expect } from "vitest";
 import { AIRDROP, type Api, COIN, FRIEND, GONE, GUEST, HOT, NFT, OTHER, SAFE, VAULT } from "../../support/api.ts";
-import { startChangedSamples } from "../../support/changed-samples.ts";
+import { startChangedSamples } from "../../support/index-copy.ts";
 import { test } from "../../support/test.ts";
 import {
   askWallet,

@@ -1,7 +1,6 @@
 import { expect } from "vitest";
 import { FRESH_FOR_A_DAY, HOT, startTestApi, VAULT } from "../../support/api.ts";
-import { startChangedSamples } from "../../support/changed-samples.ts";
-import { hideLogColumn } from "../../support/index-copy.ts";
+import { hideLogColumn, startChangedSamples } from "../../support/index-copy.ts";
 import { test } from "../../support/test.ts";
 import {
   askForged,
