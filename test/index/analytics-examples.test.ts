@@ -1,10 +1,9 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import pg from "pg";
-import { afterAll, beforeAll, expect, test } from "vitest";
-import { createSampleDatabase } from "../support/api.ts";
+import { expect } from "vitest";
 import { readServedSchema } from "../support/index-copy.ts";
 import { printTable } from "../support/run.ts";
+import { test } from "../support/test.ts";
 
 // docs/analytics.md shows the output of `npm run dev`, over the sandbox's samples.
 
@@ -14,24 +13,20 @@ const examples = [...text.matchAll(/^```sql\n((?:(?!```)[\s\S])*)```\n\n```text\
   ([, query = "", output = ""]) => ({ title: query.split("\n")[0] ?? "", query, output }),
 );
 
-let client: pg.Client;
-beforeAll(async () => {
-  client = new pg.Client(await createSampleDatabase());
-  await client.connect();
-  await client.query("set session_replication_role = replica");
-  await client.query(
-    `update ${await readServedSchema(client)}.indexed_block set timestamp = extract(epoch from now())`,
+test.beforeAll(async ({ database }) => {
+  await database.query("set session_replication_role = replica");
+  await database.query(
+    `update ${await readServedSchema(database)}.indexed_block set timestamp = extract(epoch from now())`,
   );
 });
-afterAll(() => client?.end());
 
 test("docs/analytics.md shows at least ten queries with their output", () => {
   expect(examples.length).toBeGreaterThanOrEqual(10);
 });
 
-test.for(examples)("docs/analytics.md shows the output of: $title", async ({ query, output }) => {
+test.for(examples)("docs/analytics.md shows the output of: $title", async ({ query, output }, { database }) => {
   const types = { getTypeParser: () => (value: string) => value };
-  const { fields, rows } = await client.query({ text: query, rowMode: "array", types });
+  const { fields, rows } = await database.query({ text: query, rowMode: "array", types });
   const printed = printTable(
     fields.map(({ name }) => name),
     rows,
@@ -39,8 +34,8 @@ test.for(examples)("docs/analytics.md shows the output of: $title", async ({ que
   expect(`${printed}\n`).toBe(output);
 });
 
-test("docs/analytics.md quotes the comment of every view, column and function", async () => {
-  const { rows: columns } = await client.query(
+test("docs/analytics.md quotes the comment of every view, column and function", async ({ database }) => {
+  const { rows: columns } = await database.query(
     `select relname as view, attname as column, format_type(atttypid, atttypmod) as type, col_description(attrelid, attnum) as comment
      from pg_class join pg_attribute on attrelid = pg_class.oid
      where relnamespace = 'analytics'::regnamespace and attnum > 0 order by relname, attnum`,
@@ -49,7 +44,7 @@ test("docs/analytics.md quotes the comment of every view, column and function", 
   for (const { view, column, type, comment } of columns) {
     views.set(view, [...(views.get(view) ?? []), `| \`${column}\` | ${type} | ${comment} |`]);
   }
-  const { rows: comments } = await client.query(
+  const { rows: comments } = await database.query(
     "select relname as view, obj_description(oid, 'pg_class') as comment from pg_class where relnamespace = 'analytics'::regnamespace",
   );
   for (const { view, comment } of comments) {
@@ -64,7 +59,7 @@ test("docs/analytics.md quotes the comment of every view, column and function", 
     ];
     expect(text, view).toContain(section.join("\n"));
   }
-  const { rows: functions } = await client.query(
+  const { rows: functions } = await database.query(
     `select format('| \`%s(%s)\` | %s | %s |', proname, pg_get_function_arguments(oid), pg_get_function_result(oid), obj_description(oid, 'pg_proc')) as line
      from pg_proc where pronamespace = 'analytics'::regnamespace order by proname`,
   );
