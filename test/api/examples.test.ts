@@ -3,8 +3,7 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { examples, recipes, useExamples } from "../support/examples.ts";
 import type { Description } from "../support/openapi.ts";
-import { describeWithPrograms } from "../support/programs.ts";
-import { ROOT } from "../support/run.ts";
+import { describeWithPrograms, ROOT } from "../support/run.ts";
 
 // Other languages and error handling: test/slow/examples.test.ts.
 

@@ -20,7 +20,7 @@ import {
   waitUntilFocused,
   walletPath,
 } from "../support/browser.ts";
-import { describeWithPrograms } from "../support/programs.ts";
+import { describeWithPrograms } from "../support/run.ts";
 import { waitUntil } from "../support/setup.ts";
 
 // The main use of every page. test/slow/browser/ has the others.

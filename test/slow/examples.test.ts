@@ -3,8 +3,7 @@ import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { examples, recipes, useExamples } from "../support/examples.ts";
-import { describeWithPrograms } from "../support/programs.ts";
-import { ROOT } from "../support/run.ts";
+import { describeWithPrograms, ROOT } from "../support/run.ts";
 
 // Programs of docs/api.md in the languages that test/api/examples.test.ts leaves out, and their handling of errors.
 

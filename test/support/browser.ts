@@ -3,7 +3,7 @@ import { type BrowserContextOptions, chromium, type Locator, type Page } from "p
 import type { Hex } from "viem";
 import { expect, onTestFinished } from "vitest";
 import { createWallet } from "./portal.ts";
-import { findProgram } from "./programs.ts";
+import { findProgram } from "./run.ts";
 import { waitUntil } from "./setup.ts";
 import { test as base } from "./test.ts";
 

@@ -1,6 +1,5 @@
 import { execFileSync } from "node:child_process";
-import { findProgram } from "./programs.ts";
-import { ROOT } from "./run.ts";
+import { findProgram, ROOT } from "./run.ts";
 
 type Service = {
   image: string;

@@ -7,8 +7,7 @@ import { createClient } from "@redis/client";
 import { describe, expect, onTestFinished } from "vitest";
 import type { Limit } from "../../api/limits/sliding-window.ts";
 import { findFreePort } from "../../process/ports.ts";
-import { findProgram } from "./programs.ts";
-import { captureOutput } from "./run.ts";
+import { captureOutput, findProgram } from "./run.ts";
 import { waitUntil } from "./setup.ts";
 
 /** Path of an installed Redis or Valkey; null if there is none. */

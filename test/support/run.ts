@@ -1,9 +1,14 @@
-import { join } from "node:path";
+import { accessSync, constants } from "node:fs";
+import { delimiter, join } from "node:path";
 import { PassThrough } from "node:stream";
+import { describe } from "vitest";
 import { startNode } from "../../process/child.ts";
 
 /** Folder of the project. */
 export const ROOT = join(import.meta.dirname, "../..");
+
+/** True in `npm run test:nightly`, which runs the same tests with more operations, rows, seeds or minutes. */
+export const isNightly = process.env.NIGHTLY === "1";
 
 /** Captures the output of a process. */
 export const captureOutput = () => {
@@ -19,6 +24,30 @@ export const runScript = async (script: string, ...args: string[]) => {
   const { code } = await startNode(join(ROOT, script), args, { env: process.env, output }).exited;
   console.log(printed());
   return { code, output: printed() };
+};
+
+const isProgram = (file: string): boolean => {
+  try {
+    accessSync(file, constants.X_OK);
+    return true;
+  } catch {
+    return false;
+  }
+};
+
+/** Folder of servers, which is not in every user's PATH. */
+const SERVERS = "/usr/sbin";
+
+/** Finds the path of the first of these programs that is installed; null if none is. */
+export const findProgram = (...names: string[]): string | null => {
+  const directories = [...(process.env.PATH ?? "").split(delimiter), SERVERS];
+  return names.flatMap((name) => directories.map((directory) => join(directory, name))).find(isProgram) ?? null;
+};
+
+/** Describes tests that need programs. If one is missing they are skipped, and the title names it. */
+export const describeWithPrograms = (programs: readonly string[], title: string, tests: () => void) => {
+  const missing = programs.filter((name) => findProgram(name) === null).join(" and ");
+  describe.skipIf(missing !== "")(missing === "" ? title : `${title} [LEFT OUT: needs ${missing}]`, tests);
 };
 
 /** Renders what a program has written to a terminal: the lines that a user sees, without colors. */

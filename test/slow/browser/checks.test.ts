@@ -24,7 +24,7 @@ import {
   test,
 } from "../../support/browser.ts";
 import { addKey } from "../../support/keys.ts";
-import { describeWithPrograms } from "../../support/programs.ts";
+import { describeWithPrograms } from "../../support/run.ts";
 
 /** A busy machine may refuse a large body for a moment; the page sends it again. */
 const BUSY = /503/;

@@ -3,7 +3,7 @@ import { test as base } from "../../support/browser.ts";
 import { clientExamples, launchClient, nameOf } from "../../support/client-package.ts";
 import { expectOutput } from "../../support/examples.ts";
 import { startHttp } from "../../support/http.ts";
-import { describeWithPrograms } from "../../support/programs.ts";
+import { describeWithPrograms } from "../../support/run.ts";
 
 // The examples of client/README.md as parts of a page of another origin.
 

@@ -12,7 +12,7 @@ import {
   waitUntilFocused,
 } from "../../support/browser.ts";
 import { startHttp } from "../../support/http.ts";
-import { describeWithPrograms } from "../../support/programs.ts";
+import { describeWithPrograms } from "../../support/run.ts";
 import { waitUntil } from "../../support/setup.ts";
 
 const test = base.extend("site", ({ api }) => api);

@@ -29,7 +29,7 @@ import {
   walletPath,
 } from "../../support/browser.ts";
 import { startHeldBackfill } from "../../support/indexed-chain.ts";
-import { describeWithPrograms } from "../../support/programs.ts";
+import { describeWithPrograms } from "../../support/run.ts";
 import { waitUntil } from "../../support/setup.ts";
 
 const NOBODY = "0x0000000000000000000000000000000000000123";

@@ -1,7 +1,7 @@
 import type { Page } from "playwright-core";
 import { expect } from "vitest";
 import { expectAccessible, findHeading, readDrawnSeries, test } from "../../support/browser.ts";
-import { describeWithPrograms } from "../../support/programs.ts";
+import { describeWithPrograms } from "../../support/run.ts";
 
 /** Answers the page's requests for figures in place of the service, from now on. null: aborts them. */
 const mockFigures = (

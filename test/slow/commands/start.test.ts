@@ -5,11 +5,10 @@ import { isPortFree } from "../../../process/ports.ts";
 import { UNLIMITED } from "../../support/api.ts";
 import { findPorts, startStack } from "../../support/local.ts";
 import { listProcesses } from "../../support/processes.ts";
-import { describeWithPrograms, findProgram } from "../../support/programs.ts";
 import { Random } from "../../support/random.ts";
 import { ComparedChain } from "../../support/random-chain.ts";
 import { startRpcProxy } from "../../support/rpc-proxy.ts";
-import { captureOutput, ROOT, renderScreen } from "../../support/run.ts";
+import { captureOutput, describeWithPrograms, findProgram, ROOT, renderScreen } from "../../support/run.ts";
 import { createDatabase, waitUntil } from "../../support/setup.ts";
 
 const expectFree = async ({ PORT, INDEXER_PORT }: Awaited<ReturnType<typeof findPorts>>) => {

@@ -4,8 +4,7 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 import { test as base, expect } from "vitest";
 import { readCompose } from "../../support/compose.ts";
-import { describeWithPrograms } from "../../support/programs.ts";
-import { ROOT } from "../../support/run.ts";
+import { describeWithPrograms, ROOT } from "../../support/run.ts";
 
 // The configuration as docker-compose reads it. stack.test.ts runs it.
 

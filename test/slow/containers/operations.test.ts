@@ -6,8 +6,7 @@ import { promisify } from "node:util";
 import { expect, onTestFinished, test } from "vitest";
 import { startTestApi } from "../../support/api.ts";
 import { findSamples, parseMetrics } from "../../support/metrics.ts";
-import { describeWithPrograms } from "../../support/programs.ts";
-import { ROOT } from "../../support/run.ts";
+import { describeWithPrograms, ROOT } from "../../support/run.ts";
 import { createChain, createDatabase, startIndexer, waitUntil } from "../../support/setup.ts";
 
 // Compares the files of ops/ with the service's metrics and with docs/operating.md.

@@ -1,6 +1,5 @@
 import { expect, test } from "vitest";
-import { runScript } from "../../support/run.ts";
-import { isNightly } from "../../support/scale.ts";
+import { isNightly, runScript } from "../../support/run.ts";
 
 const PARTS = [
   /check\/all/,

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { runDifferential } from "../../support/differential.ts";
 import { seededRandom } from "../../support/random.ts";
-import { isNightly } from "../../support/scale.ts";
+import { isNightly } from "../../support/run.ts";
 
 const SIZE = isNightly
   ? { history: 10, rounds: 40, reorgs: 26, alsoHalfway: [1, 5], blocksBack: [1, 3, 12, 25] }

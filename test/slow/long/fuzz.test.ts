@@ -16,7 +16,7 @@ import { listOperations, type Operation, readDocument } from "../../support/open
 import { createWallet, PORTAL_OPERATIONS, Visitor } from "../../support/portal.ts";
 import { readResidentMb } from "../../support/processes.ts";
 import { type Random, seededRandom } from "../../support/random.ts";
-import { isNightly } from "../../support/scale.ts";
+import { isNightly } from "../../support/run.ts";
 import { test as base } from "../../support/service-test.ts";
 
 // Random requests to every route, from callers with valid and invalid sessions and keys, behind odd proxies. Nothing but

@@ -20,7 +20,7 @@ import { type ApiProcess, createSampleDatabase } from "../../support/api.ts";
 import { readServedSchema } from "../../support/index-copy.ts";
 import { createLargeDatabase } from "../../support/million.ts";
 import { readResidentMb, watchMemory } from "../../support/processes.ts";
-import { isNightly } from "../../support/scale.ts";
+import { isNightly } from "../../support/run.ts";
 import { test as base } from "../../support/service-test.ts";
 import { waitUntil } from "../../support/setup.ts";
 

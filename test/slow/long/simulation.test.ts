@@ -1,7 +1,6 @@
 import { expect, test } from "vitest";
 import regressions from "../../../faults/simulation/regressions.json" with { type: "json" };
-import { runScript } from "../../support/run.ts";
-import { isNightly } from "../../support/scale.ts";
+import { isNightly, runScript } from "../../support/run.ts";
 
 /**
  * Seeds 11 and 13 once found answers that named a block from before a restart. Seed 111 has an endpoint without history,

@@ -1,6 +1,5 @@
 import { expect, test } from "vitest";
-import { runScript } from "../../support/run.ts";
-import { isNightly } from "../../support/scale.ts";
+import { isNightly, runScript } from "../../support/run.ts";
 
 /** Long enough for every fault. Judging memory needs ten minutes. */
 const MINUTES = isNightly ? "12" : "0.5";

@@ -10,8 +10,7 @@ import { Readable } from "node:stream";
 import { promisify } from "node:util";
 import { describe } from "vitest";
 import { readCompose, selectFiles } from "../../../support/compose.ts";
-import { findProgram } from "../../../support/programs.ts";
-import { captureOutput, ROOT } from "../../../support/run.ts";
+import { captureOutput, findProgram, ROOT } from "../../../support/run.ts";
 import { waitUntil } from "../../../support/setup.ts";
 
 const PROGRAMS = ["dockerd", "docker", "docker-compose", "python3", "iptables", "ip", "mmdebstrap", "setpriv"];
