@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { promisify } from "node:util";
 import { describe, expect } from "vitest";
-import { test as base, expectSurvival } from "../../support/survive.ts";
+import { test as base, expectSurvival } from "./survive.ts";
 
 // The tables are on a small disk that fills up. The write-ahead log is elsewhere: without space for it, Postgres stops.
 

@@ -5,7 +5,7 @@ import type { Stack } from "../../../faults/stack.ts";
 import { type Api, CHECK, HOT, startTestApi, VAULT } from "../../support/api.ts";
 import { findSamples, parseMetrics, readValue } from "../../support/metrics.ts";
 import { waitUntil } from "../../support/setup.ts";
-import { expectSurvival, test } from "../../support/survive.ts";
+import { expectSurvival, test } from "./survive.ts";
 
 const QUESTIONS = [
   CHECK,

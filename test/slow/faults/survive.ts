@@ -1,8 +1,8 @@
 import { test as base, expect } from "vitest";
-import { startCountingStack } from "../../faults/counting-chain.ts";
-import type { Fault } from "../../faults/faults.ts";
-import { runFaults } from "../../faults/run-faults.ts";
-import type { Stack } from "../../faults/stack.ts";
+import { startCountingStack } from "../../../faults/counting-chain.ts";
+import type { Fault } from "../../../faults/faults.ts";
+import { runFaults } from "../../../faults/run-faults.ts";
+import type { Stack } from "../../../faults/stack.ts";
 
 const LOAD = { connections: 6, perSecond: 60 };
 /** The service refuses a request within 2 s; a busy machine may take twice as long. */
