@@ -3,8 +3,8 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import { test as base, expect } from "vitest";
-import { readCompose } from "../../support/compose.ts";
 import { describeWithPrograms, ROOT } from "../../support/run.ts";
+import { readCompose } from "./compose.ts";
 
 // The configuration as docker-compose reads it. stack.test.ts runs it.
 

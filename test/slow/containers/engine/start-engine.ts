@@ -9,9 +9,9 @@ import { join } from "node:path";
 import { Readable } from "node:stream";
 import { promisify } from "node:util";
 import { describe } from "vitest";
-import { readCompose, selectFiles } from "../../../support/compose.ts";
 import { captureOutput, findProgram, ROOT } from "../../../support/run.ts";
 import { waitUntil } from "../../../support/setup.ts";
+import { readCompose, selectFiles } from "../compose.ts";
 
 const PROGRAMS = ["dockerd", "docker", "docker-compose", "python3", "iptables", "ip", "mmdebstrap", "setpriv"];
 /** Processes, mounts, networks and firewall rules of their own. They end with their first process. */

@@ -1,5 +1,5 @@
 import { execFileSync } from "node:child_process";
-import { findProgram, ROOT } from "./run.ts";
+import { findProgram, ROOT } from "../../support/run.ts";
 
 type Service = {
   image: string;
