@@ -7,10 +7,10 @@ import {
   drawStray,
   drawValid,
   type FuzzRequest,
+  findFault,
   listViolations,
   type Violation,
 } from "../support/fuzz.ts";
-import { findFault } from "../support/fuzz-answers.ts";
 import { type HttpAnswer, sendBytes, sendHttp } from "../support/http.ts";
 import { listOperations, type Operation, readDocument } from "../support/openapi.ts";
 import { PROPERTY_RUNS } from "../support/random.ts";

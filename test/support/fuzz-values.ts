@@ -1,8 +1,9 @@
 import { METHODS } from "node:http";
 import fc from "fast-check";
-import { COIN, FRIEND, GONE, GUEST, HOT, NFT, OTHER, VAULT } from "./api.ts";
+import { AIRDROP, COIN, FRIEND, GONE, GUEST, HOT, NFT, OTHER, VAULT } from "./api.ts";
+import { isArray, isOfType, type Parameter, type Schema } from "./openapi.ts";
 
-// Values of requests that fuzz.ts draws: good ones, and garbage.
+// Values of requests that fuzz.ts draws: garbage, good ones, and what a schema allows or not.
 
 /** Picks one of several arbitraries by weight. */
 export const weighted = <T>(...choices: [weight: number, arbitrary: fc.Arbitrary<T>][]) =>
@@ -10,19 +11,19 @@ export const weighted = <T>(...choices: [weight: number, arbitrary: fc.Arbitrary
 export const words = (text: string) => fc.constantFrom(...text.split(" "));
 const texts = (text: string) => fc.constantFrom(...text.split("|"));
 
-export const hex = (digits: number) =>
+const hex = (digits: number) =>
   fc.bigInt(0n, 16n ** BigInt(digits) - 1n).map((number) => `0x${number.toString(16).padStart(digits, "0")}`);
-export const unicode = (maxLength: number) => fc.string({ unit: "binary", maxLength });
+const unicode = (maxLength: number) => fc.string({ unit: "binary", maxLength });
 const latin1 = fc.integer({ min: 0, max: 255 }).map((code) => String.fromCharCode(code));
 
 /** Wallets and contracts of the samples, and some others, in any letter case. */
-export const address = fc
+const address = fc
   .tuple(
     weighted([4, fc.constantFrom(VAULT, HOT, FRIEND, GUEST, GONE, OTHER, NFT, COIN)], [1, hex(40)]),
     words("as-is lower upper"),
   )
   .map(([text, how]) => (how === "lower" ? text.toLowerCase() : how === "upper" ? text.toUpperCase() : text));
-export const uint256 = fc.oneof(fc.constantFrom(0n, 7n, 8520n, 2n ** 256n - 1n), fc.bigInt(0n, 2n ** 256n - 1n));
+const uint256 = fc.oneof(fc.constantFrom(0n, 7n, 8520n, 2n ** 256n - 1n), fc.bigInt(0n, 2n ** 256n - 1n));
 
 const percentEncode = (text: string) =>
   [...Buffer.from(text)].map((byte) => `%${byte.toString(16).padStart(2, "0")}`).join("");
@@ -120,3 +121,70 @@ export const rawPath = fc
     fc.string({ unit: latin1, minLength: 1, maxLength: 40 }).map((text) => text.replaceAll(/[\r\n]/g, "\0")),
   )
   .map(([place, bytes]) => `${place}${bytes}`);
+
+// Values by schema.
+
+const MAX_RIGHTS_BYTES = 31;
+
+/** Values that a schema alone does not find: the samples' own, and those that a description limits further. */
+const VALUES: Record<string, fc.Arbitrary<string>> = {
+  ...Object.fromEntries(["to", "from", "delegate", "vault", "contract", "address"].map((name) => [name, address])),
+  tokenId: fc.tuple(uint256, fc.boolean()).map(([id, isHex]) => (isHex ? `0x${id.toString(16)}` : `${id}`)),
+  rights: fc.oneof(
+    fc.constantFrom("", "0x", AIRDROP, "airdrop"),
+    hex(64),
+    unicode(7).filter((text) => !/^0x/i.test(text)),
+  ),
+  chainId: words("1 137"),
+  block: words("finalized finalized 1 3"),
+  minBlock: words("0 1 3"),
+  timestamp: words("0 1 1500000000"),
+};
+
+/** Texts that a description rules out, though the schema does not. */
+const INVALID_VALUES: Record<string, fc.Arbitrary<string>> = {
+  rights: fc.oneof(
+    hex(63),
+    hex(65),
+    unicode(60).filter((text) => Buffer.byteLength(text) > MAX_RIGHTS_BYTES),
+  ),
+  cursor: unicode(60),
+};
+
+/** Draws a text by its schema. */
+export const textOf = (name: string, schema: Schema): fc.Arbitrary<string> => {
+  if (schema.enum) return fc.constantFrom(...schema.enum.map(String));
+  if (isOfType(schema, "boolean")) return words("true false");
+  const known = VALUES[name];
+  if (known) return known;
+  if (schema.anyOf) return fc.oneof(...schema.anyOf.map((each) => textOf(name, each)));
+  if (isOfType(schema, "integer")) {
+    return fc.integer({ min: schema.minimum ?? 0, max: schema.maximum ?? 2 ** 31 }).map(String);
+  }
+  if (schema.pattern === "^0x[0-9a-fA-F]{40}$") return address;
+  return schema.pattern ? fc.stringMatching(new RegExp(schema.pattern)) : unicode(20);
+};
+
+/** Draws the texts of a parameter: several only of an array. */
+export const textsOf = ({ name, schema }: Parameter): fc.Arbitrary<string[]> => {
+  if (!isArray(schema)) return textOf(name, schema).map((text) => [text]);
+  return fc.uniqueArray(textOf(name, schema.items ?? {}), { minLength: 1, maxLength: 3 });
+};
+
+/** Draws texts that violate a schema; null if every text is valid. */
+export const invalidTextOf = (name: string, schema: Schema): fc.Arbitrary<string> | null => {
+  if (isArray(schema)) return invalidTextOf(name, schema.items ?? {});
+  const known = INVALID_VALUES[name];
+  if (known) return known;
+  const other = fc.oneof(words("x 1.5 -1 +1 1e3 0xg null TRUE [] 1,2"), fc.constantFrom("", " "), unicode(50));
+  if (schema.enum) return other.filter((text) => !schema.enum?.includes(text));
+  if (isOfType(schema, "boolean")) return other.filter((text) => text !== "true" && text !== "false");
+  if (isOfType(schema, "integer")) {
+    const { minimum = 0, maximum } = schema;
+    const beyond = [minimum - 1, ...(maximum === undefined ? [] : [maximum + 1])].map(String);
+    return fc.oneof(fc.constantFrom(...beyond), other).filter((text) => !/^\d+$/.test(text) || beyond.includes(text));
+  }
+  const pattern = schema.pattern === undefined ? null : new RegExp(schema.pattern, "i");
+  const nearly = textOf(name, schema).map((text) => `${text}-`);
+  return pattern && fc.oneof(nearly, other).filter((text) => !pattern.test(text));
+};

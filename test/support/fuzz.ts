@@ -1,24 +1,25 @@
 import fc from "fast-check";
-import { AIRDROP, VAULT } from "./api.ts";
+import { PROBLEMS, type ProblemName } from "../../api/problem.ts";
+import { VAULT } from "./api.ts";
 import {
-  address,
   cursor,
   encode,
   garbage,
   harmlessHeaders,
-  hex,
+  invalidTextOf,
   ODD_JSON,
   oddBody,
   oddContentType,
   oddHeaders,
   oddMethod,
   rawPath,
-  uint256,
-  unicode,
+  textOf,
+  textsOf,
   weighted,
   words,
 } from "./fuzz-values.ts";
-import type { Operation, Parameter, Schema } from "./openapi.ts";
+import type { HttpAnswer } from "./http.ts";
+import { isArray, isOfType, listFields, type Operation, type Parameter, replaceIn, type Schema } from "./openapi.ts";
 
 // Requests drawn from the operations of an OpenAPI document: valid ones, ones that break the contract in one place, and
 // ones with garbage anywhere. A new operation is drawn the day it exists. worst-requests.ts draws the most expensive ones.
@@ -28,77 +29,6 @@ export type FuzzRequest = {
   path: string;
   headers: Record<string, string | string[]>;
   body: string;
-};
-
-// Values by schema.
-
-const MAX_RIGHTS_BYTES = 31;
-
-/** Values that a schema alone does not find: the samples' own, and those that a description limits further. */
-const VALUES: Record<string, fc.Arbitrary<string>> = {
-  ...Object.fromEntries(["to", "from", "delegate", "vault", "contract", "address"].map((name) => [name, address])),
-  tokenId: fc.tuple(uint256, fc.boolean()).map(([id, isHex]) => (isHex ? `0x${id.toString(16)}` : `${id}`)),
-  rights: fc.oneof(
-    fc.constantFrom("", "0x", AIRDROP, "airdrop"),
-    hex(64),
-    unicode(7).filter((text) => !/^0x/i.test(text)),
-  ),
-  chainId: words("1 137"),
-  block: words("finalized finalized 1 3"),
-  minBlock: words("0 1 3"),
-  timestamp: words("0 1 1500000000"),
-};
-
-/** Texts that a description rules out, though the schema does not. */
-const INVALID_VALUES: Record<string, fc.Arbitrary<string>> = {
-  rights: fc.oneof(
-    hex(63),
-    hex(65),
-    unicode(60).filter((text) => Buffer.byteLength(text) > MAX_RIGHTS_BYTES),
-  ),
-  cursor: unicode(60),
-};
-
-const isOfType = ({ type }: Schema, name: string) => [type].flat().includes(name);
-
-/** Draws a text by its schema. */
-const textOf = (name: string, schema: Schema): fc.Arbitrary<string> => {
-  if (schema.enum) return fc.constantFrom(...schema.enum.map(String));
-  if (isOfType(schema, "boolean")) return words("true false");
-  const known = VALUES[name];
-  if (known) return known;
-  if (schema.anyOf) return fc.oneof(...schema.anyOf.map((each) => textOf(name, each)));
-  if (isOfType(schema, "integer")) {
-    return fc.integer({ min: schema.minimum ?? 0, max: schema.maximum ?? 2 ** 31 }).map(String);
-  }
-  if (schema.pattern === "^0x[0-9a-fA-F]{40}$") return address;
-  return schema.pattern ? fc.stringMatching(new RegExp(schema.pattern)) : unicode(20);
-};
-
-const isArray = (schema: Schema) => isOfType(schema, "array");
-
-/** Draws the texts of a parameter: several only of an array. */
-const textsOf = ({ name, schema }: Parameter): fc.Arbitrary<string[]> => {
-  if (!isArray(schema)) return textOf(name, schema).map((text) => [text]);
-  return fc.uniqueArray(textOf(name, schema.items ?? {}), { minLength: 1, maxLength: 3 });
-};
-
-/** Draws texts that violate a schema; null if every text is valid. */
-const invalidTextOf = (name: string, schema: Schema): fc.Arbitrary<string> | null => {
-  if (isArray(schema)) return invalidTextOf(name, schema.items ?? {});
-  const known = INVALID_VALUES[name];
-  if (known) return known;
-  const other = fc.oneof(words("x 1.5 -1 +1 1e3 0xg null TRUE [] 1,2"), fc.constantFrom("", " "), unicode(50));
-  if (schema.enum) return other.filter((text) => !schema.enum?.includes(text));
-  if (isOfType(schema, "boolean")) return other.filter((text) => text !== "true" && text !== "false");
-  if (isOfType(schema, "integer")) {
-    const { minimum = 0, maximum } = schema;
-    const beyond = [minimum - 1, ...(maximum === undefined ? [] : [maximum + 1])].map(String);
-    return fc.oneof(fc.constantFrom(...beyond), other).filter((text) => !/^\d+$/.test(text) || beyond.includes(text));
-  }
-  const pattern = schema.pattern === undefined ? null : new RegExp(schema.pattern, "i");
-  const nearly = textOf(name, schema).map((text) => `${text}-`);
-  return pattern && fc.oneof(nearly, other).filter((text) => !pattern.test(text));
 };
 
 // Valid requests.
@@ -311,38 +241,6 @@ const violateParameter = (operation: Operation, parameter: Parameter): Violation
   ];
 };
 
-type Field = { path: readonly string[]; schema: Schema; isRequired: boolean };
-
-/** Lists the fields of a schema, with the names and array items that lead to them. */
-export const listFields = (schema: Schema, path: readonly string[] = [], isRequired = false): Field[] => {
-  const { properties = {}, required = [], items, anyOf = [] } = schema;
-  return [
-    { path, schema, isRequired },
-    ...Object.entries(properties).flatMap(([name, field]) =>
-      listFields(field, [...path, name], required.includes(name)),
-    ),
-    ...(items ? listFields(items, [...path, "item"]) : []),
-    ...anyOf.flatMap((each) => listFields(each, path).slice(1)),
-  ];
-};
-
-/** Writes JSON with one value replaced by a text that need not be JSON, or left out. */
-export const replaceIn = (example: unknown, path: readonly string[], json: string | null): string => {
-  const [name, ...rest] = path;
-  if (name === undefined) return json ?? "";
-  if (Array.isArray(example)) {
-    // The last example has the most fields.
-    const others = example.slice(0, -1).map((each) => JSON.stringify(each));
-    return `[${[...others, replaceIn(example.at(-1), rest, json)].join()}]`;
-  }
-  const fields: Record<string, unknown> = { ...(example as object) };
-  const written = Object.entries(fields).flatMap(([key, value]) =>
-    key === name ? [] : [[key, JSON.stringify(value)]],
-  );
-  if (json !== null || rest.length > 0) written.push([name, replaceIn(fields[name], rest, json)]);
-  return `{${written.map(([key, value]) => `${JSON.stringify(key)}:${value}`).join()}}`;
-};
-
 const violateBody = (operation: Operation, { schema, example }: NonNullable<Operation["body"]>): Violation[] => {
   const violate = (path: readonly string[], how: string, json: string | null): Violation => {
     const isOfItem = path.includes("item");
@@ -482,3 +380,49 @@ export const drawRequests = (operations: readonly Operation[]): fc.Arbitrary<Fuz
     [3, fc.oneof(...operations.map(drawSpoiled))],
     [1, drawStray(operations)],
   );
+
+// Answers: what every one has to be, whatever was asked.
+
+const STATUSES = new Set<number>([200, 201, 204, 304, ...Object.values(PROBLEMS).map(({ status }) => status)]);
+const HEADERS = new Set(
+  (
+    "access-control-allow-headers access-control-allow-methods access-control-allow-origin access-control-expose-headers " +
+    "access-control-max-age age allow cache-control connection content-encoding content-length content-security-policy " +
+    "content-type cross-origin-resource-policy date etag keep-alive link ratelimit ratelimit-policy referrer-policy " +
+    "retry-after set-cookie transfer-encoding vary x-answered-block x-answered-block-final x-content-type-options " +
+    "x-finalized-block x-indexed-block x-indexed-block-timestamp x-request-id"
+  ).split(" "),
+);
+const STACK_TRACE = /\n\s+at |node:internal|node_modules|\.[jt]s:\d+|Error: /;
+
+export const isDocumented = (status: number) => STATUSES.has(status) && (status < 500 || status === 503);
+
+/** Describes the fault of an answer, whatever was asked; null if it has none. */
+export const findFault = ({ method }: FuzzRequest, { status, headers, body }: HttpAnswer): string | null => {
+  if (!isDocumented(status)) return "its status is not documented";
+  const unknown = Object.keys(headers).find((name) => !HEADERS.has(name));
+  if (unknown !== undefined) return `it has the header ${unknown}`;
+  if (!/^[\w\-=]{1,255}$/.test(String(headers["x-request-id"] ?? "none"))) return "its request id is odd";
+  if (headers["set-cookie"] && (headers["access-control-allow-origin"] || headers["cache-control"] !== "no-store")) {
+    return "others may read or keep its cookie";
+  }
+  const type = String(headers["content-type"]);
+  const isPage = type.startsWith("text/") || headers["content-encoding"];
+  if (!isPage && STACK_TRACE.test(body)) return "it has a stack trace";
+  if (status < 300 && type.startsWith("text/html") && !headers["content-security-policy"]) return "it has no policy";
+  if (status >= 400 && type !== "application/problem+json") return "it is not a problem document";
+  if (status === 204 || status === 304 || method === "HEAD") return body === "" ? null : "it has a body";
+  return status < 300 ? null : findFaultOfProblem(status, headers, body);
+};
+
+const findFaultOfProblem = (status: number, headers: HttpAnswer["headers"], body: string): string | null => {
+  const { type, title, status: told, detail, errors } = JSON.parse(body);
+  const name = /^\/docs#problem-([a-z-]+)$/.exec(type)?.[1] as ProblemName;
+  if (PROBLEMS[name]?.status !== status || PROBLEMS[name].title !== title || told !== status)
+    return "its problem is unknown";
+  if (typeof detail !== "string" || detail === "") return "it does not say why";
+  if (status === 503 && !headers["retry-after"]) return "it does not say when to try again";
+  if (status === 405 && !headers.allow) return "it does not list the allowed methods";
+  const isNamed = Array.isArray(errors) && errors.length > 0;
+  return isNamed === (name === "bad-parameter") ? null : "it does not list the bad parameters";
+};

@@ -96,6 +96,42 @@ const createMatcher = (schema: Schema): ((body: string) => string | null) => {
 const boundIntegers = (json: string) =>
   json.replaceAll(/("(?:[^"\\]|\\.)*")|\b\d{16,}\b/g, (_, text?: string) => text ?? "1");
 
+export const isOfType = ({ type }: Schema, name: string) => [type].flat().includes(name);
+
+export const isArray = (schema: Schema) => isOfType(schema, "array");
+
+type Field = { path: readonly string[]; schema: Schema; isRequired: boolean };
+
+/** Lists the fields of a schema, with the names and array items that lead to them. */
+export const listFields = (schema: Schema, path: readonly string[] = [], isRequired = false): Field[] => {
+  const { properties = {}, required = [], items, anyOf = [] } = schema;
+  return [
+    { path, schema, isRequired },
+    ...Object.entries(properties).flatMap(([name, field]) =>
+      listFields(field, [...path, name], required.includes(name)),
+    ),
+    ...(items ? listFields(items, [...path, "item"]) : []),
+    ...anyOf.flatMap((each) => listFields(each, path).slice(1)),
+  ];
+};
+
+/** Writes JSON with one value replaced by a text that need not be JSON, or left out. */
+export const replaceIn = (example: unknown, path: readonly string[], json: string | null): string => {
+  const [name, ...rest] = path;
+  if (name === undefined) return json ?? "";
+  if (Array.isArray(example)) {
+    // The last example has the most fields.
+    const others = example.slice(0, -1).map((each) => JSON.stringify(each));
+    return `[${[...others, replaceIn(example.at(-1), rest, json)].join()}]`;
+  }
+  const fields: Record<string, unknown> = { ...(example as object) };
+  const written = Object.entries(fields).flatMap(([key, value]) =>
+    key === name ? [] : [[key, JSON.stringify(value)]],
+  );
+  if (json !== null || rest.length > 0) written.push([name, replaceIn(fields[name], rest, json)]);
+  return `{${written.map(([key, value]) => `${JSON.stringify(key)}:${value}`).join()}}`;
+};
+
 const OPENAPI_FILE = join(ROOT, "docs/openapi.json");
 
 /** The committed document. test/api/openapi.test.ts compares it with the served one. */

@@ -1,10 +1,10 @@
 import { Agent } from "node:http";
 import { expect } from "vitest";
 import { type Api, CHECK } from "./api.ts";
-import { type FuzzRequest, listFields, replaceIn } from "./fuzz.ts";
+import type { FuzzRequest } from "./fuzz.ts";
 import { sendHttp } from "./http.ts";
 import { addKey } from "./keys.ts";
-import { listOperations, type Operation, readDocument } from "./openapi.ts";
+import { listFields, listOperations, type Operation, readDocument, replaceIn } from "./openapi.ts";
 import { createWallet, EXAMPLE_MESSAGE, PORTAL_OPERATIONS } from "./portal.ts";
 import { test } from "./test.ts";
 
