@@ -1,3 +1,5 @@
+import { existsSync } from "node:fs";
+import { join } from "node:path";
 import { defineConfig } from "vitest/config";
 import { BaseSequencer, type TestSpecification } from "vitest/node";
 
@@ -6,18 +8,22 @@ const timeouts = { testTimeout: 240_000, hookTimeout: 240_000 };
 /** Files that take over 100 s. They start first, so that no worker runs one of them alone at the end. */
 const LONGEST = [
   "slow/faults/providers",
-  "slow/abuse/fuzz",
+  "slow/long/fuzz",
   "slow/long/differential",
   "slow/faults/deep-reorg",
   "slow/faults/postgres-forgets",
   "slow/faults/embedded-postgres",
-  "slow/crash-recovery",
+  "slow/faults/crash-recovery",
   "slow/commands/dev",
   "slow/browser/explorer",
   "slow/faults/rpc-node-behind",
   "slow/faults/read-replica",
   "slow/faults/quiet-chain",
 ];
+for (const name of LONGEST) {
+  if (!existsSync(join(import.meta.dirname, `test/${name}.test.ts`)))
+    throw new Error(`LONGEST names no file: ${name}.`);
+}
 
 class LongestFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
