@@ -1,24 +1,11 @@
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { expect } from "vitest";
 import { createClient } from "../../client/src/index.ts";
 import { type Cells, readCheck } from "../../web/checks/read-check.ts";
-import { type Api, COIN, GUEST, HOT, launchSampleApi, NFT, VAULT } from "../support/api.ts";
+import { COIN, GUEST, HOT, NFT, VAULT } from "../support/api.ts";
+import { askChecks } from "../support/bulk-checks.ts";
+import { test } from "../support/test.ts";
 
 // The page at /checks finds bad lines before it sends anything. It must find the same as the API, in the same words.
-
-let api: Api;
-beforeAll(async () => {
-  api = await launchSampleApi();
-});
-afterAll(() => api?.stop());
-
-type Answers = { answers: { result?: boolean | string; problem?: { detail: string } }[] };
-
-const ask = async (checks: readonly object[]): Promise<Answers> => {
-  const headers = { "Content-Type": "application/json" };
-  const response = await api.get("/registry/checks", { method: "POST", headers, body: JSON.stringify({ checks }) });
-  expect(response.status).toBe(200);
-  return (await response.json()) as Answers;
-};
 
 const WALLETS = { delegate: HOT, vault: VAULT };
 const V1 = { registry: "v1", ...WALLETS };
@@ -68,25 +55,24 @@ const BAD: Cells[] = [
 const withoutEmpty = (cells: Cells): Cells =>
   Object.fromEntries(Object.entries(cells).filter(([, text]) => text !== ""));
 
-const createRegistry = () => createClient({ url: api.url });
-
-test("readCheck() finds what is wrong with a check, in the words of the API", async () => {
-  const networks = await createRegistry().networks();
+test("readCheck() finds what is wrong with a check, in the words of the API", async ({ samples }) => {
+  const networks = await createClient({ url: samples.url }).networks();
   const cases = BAD.map(withoutEmpty);
-  const { answers } = await ask(cases);
+  const { answers } = await askChecks(samples, { checks: cases });
   for (const [place, cells] of cases.entries()) {
     expect(readCheck(cells, networks), JSON.stringify(cells)).toEqual({ problem: answers[place]?.problem?.detail });
   }
 });
 
-test("readCheck() changes no answer of a good check", async () => {
-  const networks = await createRegistry().networks();
+test("readCheck() changes no answer of a good check", async ({ samples }) => {
+  const registry = createClient({ url: samples.url });
+  const networks = await registry.networks();
   const checks = GOOD.map((cells) => {
     const read = readCheck(cells, networks);
     return "check" in read ? read.check : expect.fail(`${JSON.stringify(cells)}: ${read.problem}`);
   });
-  const { answers } = await ask(GOOD);
+  const { answers } = await askChecks(samples, { checks: GOOD });
   expect(answers.filter(({ problem }) => problem)).toEqual([]);
-  const asked = await createRegistry().checks(checks);
+  const asked = await registry.checks(checks);
   expect(asked.map(({ value }) => String(value))).toEqual(answers.map(({ result }) => String(result)));
 });

@@ -4,22 +4,17 @@ import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { Validator } from "@seriousme/openapi-schema-validator";
 import openapiTS, { astToString } from "openapi-typescript";
-import { beforeAll, expect, test } from "vitest";
+import { expect } from "vitest";
 import { renderClientChecks } from "../../commands/openapi/render-client-checks.ts";
-import { launchApi } from "../support/api.ts";
 import type { Description } from "../support/openapi.ts";
 import { ROOT } from "../support/run.ts";
-import { createDatabase } from "../support/setup.ts";
+import { test } from "../support/test.ts";
 
 const COMMITTED = join(ROOT, "docs/openapi.json");
 
 let served: Description;
-
-beforeAll(async () => {
-  // The document needs no index.
-  const api = await launchApi({ databaseUrl: await createDatabase() });
-  served = (await (await api.get("/openapi.json")).json()) as Description;
-  await api.stop();
+test.beforeAll(async ({ samples }) => {
+  served = (await (await samples.get("/openapi.json")).json()) as Description;
 });
 
 const operations = () =>
