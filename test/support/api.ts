@@ -166,7 +166,3 @@ export const createSampleDatabase = async (): Promise<string> => {
     await client.end();
   }
 };
-
-/** Launches the API over the samples, for the tests of a file. */
-export const launchSampleApi = async (env: NodeJS.ProcessEnv = {}): Promise<Api> =>
-  launchApi({ databaseUrl: await createSampleDatabase(), env: { ...FRESH_FOR_A_DAY, ...env } });

@@ -6,7 +6,7 @@ import { promisify } from "node:util";
 import { build } from "esbuild";
 import { compileContracts } from "../../local/compile-contracts.ts";
 import { findHistoryStart, sendSampleHistory } from "../../local/sample-history.ts";
-import { launchSampleApi } from "./api.ts";
+import { createSampleDatabase, FRESH_FOR_A_DAY, launchApi } from "./api.ts";
 import { type Block, DOCUMENTED_HOST, readBlocks } from "./examples.ts";
 import { ROOT } from "./run.ts";
 import { launchChain } from "./setup.ts";
@@ -94,7 +94,7 @@ const installClient = async () => {
 const launchSampleService = async () => {
   const chain = await launchChain(1, findHistoryStart());
   await sendSampleHistory(chain, await compileContracts());
-  const api = await launchSampleApi();
+  const api = await launchApi({ databaseUrl: await createSampleDatabase(), env: FRESH_FOR_A_DAY });
   return {
     apiUrl: api.url,
     rpcUrl: chain.url,
