@@ -64,6 +64,16 @@ const takeAtOnce = (window: Window, client: string, times: number) =>
 
 const countAdmitted = (decisions: readonly Decision[]) => decisions.filter(({ isAdmitted }) => isAdmitted).length;
 
+const untilSharedAgain = (window: Window) => waitUntil("the limit is shared again", () => window.isShared(), 3);
+
+const untilEmpty = (redis: Redis) =>
+  waitUntil(
+    "Redis is empty",
+    () => redis.ask("DBSIZE"),
+    5,
+    (size) => size === 0,
+  );
+
 const NOT_SHARED = [50, expect.stringMatching(/^Rate limits are not shared, each process applies its own limit: ./)];
 const SHARED_AGAIN = [30, "Rate limits are shared again"];
 
@@ -192,12 +202,7 @@ describeWithRedis("SharedWindow", () => {
       await sleep(20);
     }
     expect(refusals).toBeGreaterThan(10);
-    await waitUntil(
-      "Redis is empty",
-      () => redis.ask("DBSIZE"),
-      5,
-      (size) => size === 0,
-    );
+    await untilEmpty(redis);
   });
 
   test("take() makes no client wait longer than a window, nor exceed the limit, when the server's clock is set back", async () => {
@@ -236,12 +241,7 @@ describeWithRedis("SharedWindow", () => {
         expect(await redis.ask("PTTL", `${KEY_PREFIX}${client}`), client).toBeLessThanOrEqual(limit.windowMs);
       }),
     );
-    await waitUntil(
-      "Redis is empty",
-      () => redis.ask("DBSIZE"),
-      5,
-      (size) => size === 0,
-    );
+    await untilEmpty(redis);
   });
 
   test.each([
@@ -296,7 +296,7 @@ describeWithRedis("SharedWindow", () => {
     expect(countAdmitted(await takeAtOnce(window, "client", 40))).toBe(0);
     await redis.restart();
     expect(countAdmitted(await takeAtOnce(window, "other", 20))).toBe(20);
-    await waitUntil("the limit is shared again", async () => window.isShared(), 3);
+    await untilSharedAgain(window);
     expect(countAdmitted(await takeAtOnce(window, "client", 40))).toBe(0);
     expect(countAdmitted(await takeAtOnce(window, "other", 40))).toBe(5);
   });
@@ -332,7 +332,7 @@ describeWithRedis("SharedWindow whose server", () => {
     await redis.kill();
     await waitUntil("the loss is noticed", async () => !window.isShared(), 2);
     await redis.restart();
-    await waitUntil("the limit is shared again", async () => window.isShared(), 3);
+    await untilSharedAgain(window);
     expect(window.logged()).toEqual([NOT_SHARED, SHARED_AGAIN]);
   });
 
@@ -343,7 +343,7 @@ describeWithRedis("SharedWindow whose server", () => {
       await redis.kill();
       expect((await window.take(`client ${round}`)).isAdmitted).toBe(true);
       await redis.restart();
-      await waitUntil("the limit is shared again", async () => window.isShared(), 3);
+      await untilSharedAgain(window);
     }
     expect(window.logged()).toEqual(new Array(3).fill([NOT_SHARED, SHARED_AGAIN]).flat());
     expect(await countConnections(redis)).toBe(1);
