@@ -1,5 +1,6 @@
 import { Database } from "../api/database/database.ts";
-import { memoizeByDatabase, type Statement } from "../api/database/statement.ts";
+import { memoizeByDatabase } from "../api/database/memoize.ts";
+import type { Statement } from "../api/database/statement.ts";
 import { checkStatement } from "../api/delegations/check-delegation.ts";
 import { readBuild } from "../api/health/read-build.ts";
 import { createLog } from "../api/metrics/log.ts";

@@ -4,7 +4,8 @@ import { CHECKS, type Check } from "../../registry/checks.ts";
 import { aliasColumns, nullColumns } from "../database/columns.ts";
 import type { Database } from "../database/database.ts";
 import { type Freshness, type FreshnessColumns, readFreshness, selectFreshness } from "../database/freshness.ts";
-import { compileStatement, memoizeByDatabase } from "../database/statement.ts";
+import { memoizeByDatabase } from "../database/memoize.ts";
+import { compileStatement } from "../database/statement.ts";
 import { indexTables } from "../database/tables.ts";
 import {
   buildRule,

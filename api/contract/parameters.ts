@@ -1,7 +1,6 @@
 import { z } from "@hono/zod-openapi";
 import type { Address, Hex } from "viem";
 import { FULL_RIGHTS, MAX_UINT256 } from "../../registry/delegation.ts";
-import { parseListCursor } from "../delegations/list-cursor.ts";
 import type { ParameterError } from "../problem.ts";
 
 // Each parameter is one schema, which parses it and describes it in the OpenAPI document.
@@ -161,10 +160,3 @@ export const limit = integerUpTo(MAX_LIMIT).optional().openapi({
   maximum: MAX_LIMIT,
   description: "Delegations per page. Without it, the response is the whole list.",
 });
-
-export const cursor = parsedText("is not a cursor of a list: start again without it", parseListCursor)
-  .optional()
-  .openapi({
-    type: "string",
-    description: "The start of the page, from the `Link` header of the page before.",
-  });

@@ -1,5 +1,6 @@
 import type { Address } from "viem";
 import type { RegistryVersion } from "../../registry/networks.ts";
+import { parsedText } from "../contract/parameters.ts";
 import type { ListPosition } from "./list-rows.ts";
 
 /** The end of a page of a list, for keyset pagination. With another list it would silently skip delegations. */
@@ -17,7 +18,7 @@ export const encodeListCursor = ({ direction, blockNumber, logIndex }: ListPosit
 const PATTERN = /^(v[12]\.\d+\.0x[0-9a-f]{40}(?:@\d+)?)\.(incoming|outgoing)\.(\d{1,18})\.(\d{1,9})$/;
 
 /** Reads a cursor of any list. */
-export const parseListCursor = (text: string): ListCursor | undefined => {
+const parseListCursor = (text: string): ListCursor | undefined => {
   const [, list, direction, blockNumber, logIndex] = PATTERN.exec(Buffer.from(text, "base64url").toString()) ?? [];
   if (list === undefined || blockNumber === undefined || logIndex === undefined) return undefined;
   const position = { direction: direction === "incoming" ? "incoming" : "outgoing", blockNumber, logIndex } as const;
@@ -25,3 +26,10 @@ export const parseListCursor = (text: string): ListCursor | undefined => {
 };
 
 export const isCursorOfList = (cursor: ListCursor, list: ListKey): boolean => cursor.list === formatKey(list);
+
+export const cursor = parsedText("is not a cursor of a list: start again without it", parseListCursor)
+  .optional()
+  .openapi({
+    type: "string",
+    description: "The start of the page, from the `Link` header of the page before.",
+  });

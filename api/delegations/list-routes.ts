@@ -8,7 +8,6 @@ import {
   type AskedBlock,
   blocks,
   chainId,
-  cursor,
   details,
   limit,
   MAX_LIMIT,
@@ -24,7 +23,7 @@ import { answerHeaders, respond } from "../respond.ts";
 import { renderInSlices } from "../slices.ts";
 import { createRenderer } from "./delegation-json.ts";
 import type { Dependencies } from "./dependencies.ts";
-import { encodeListCursor, isCursorOfList, type ListCursor } from "./list-cursor.ts";
+import { cursor, encodeListCursor, isCursorOfList, type ListCursor } from "./list-cursor.ts";
 import { DelegationLists, type ListQuestion } from "./list-delegations.ts";
 import type { ListedDelegation } from "./list-rows.ts";
 import { streamList } from "./list-stream.ts";

@@ -1,8 +1,9 @@
 import { and, desc, eq, isNotNull, isNull, sql } from "drizzle-orm";
 import { unionAll } from "drizzle-orm/pg-core";
 import type { Database } from "../database/database.ts";
+import { memoizeByDatabase } from "../database/memoize.ts";
 import { requireTables } from "../database/service-tables.ts";
-import { compileStatement, memoizeByDatabase } from "../database/statement.ts";
+import { compileStatement } from "../database/statement.ts";
 import { apiKey, apiKeyUsage, blockedOwner } from "../database/tables.ts";
 import type { StoredKey } from "../keys/api-key.ts";
 import { KEY_COLUMNS, type KeyInfo, USAGE_COLUMNS } from "../keys/api-keys.ts";

@@ -1,7 +1,7 @@
 import { and, eq, gt, inArray, lte, or, sql } from "drizzle-orm";
 import type { Database } from "../database/database.ts";
+import { memoizeByDatabase } from "../database/memoize.ts";
 import { requireTables } from "../database/service-tables.ts";
-import { memoizeByDatabase } from "../database/statement.ts";
 import { session } from "../database/tables.ts";
 
 export type StoredSession = { owner: string; expiresAt: Date };

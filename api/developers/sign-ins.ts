@@ -2,8 +2,8 @@ import { hash } from "node:crypto";
 import { and, eq, inArray, lte, sql } from "drizzle-orm";
 import type { Address } from "viem";
 import type { Database } from "../database/database.ts";
+import { memoizeByDatabase } from "../database/memoize.ts";
 import { requireTables } from "../database/service-tables.ts";
-import { memoizeByDatabase } from "../database/statement.ts";
 import { signIn } from "../database/tables.ts";
 
 /** A sign-in that waits for the signature of its message. */

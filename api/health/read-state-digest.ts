@@ -3,7 +3,8 @@ import type { RegistryVersion } from "../../registry/networks.ts";
 import { selectActiveAt } from "../../registry/state-at.ts";
 import { DIGEST_WORDS, sumDigests } from "../../registry/state-digest.ts";
 import type { Database } from "../database/database.ts";
-import { compileStatement, memoizeByDatabase, type Statement } from "../database/statement.ts";
+import { memoizeByDatabase } from "../database/memoize.ts";
+import { compileStatement, type Statement } from "../database/statement.ts";
 import { shard } from "../database/tables.ts";
 
 export type Digests = Readonly<Record<RegistryVersion, string>>;

@@ -1,10 +1,11 @@
 import { desc, eq, sql } from "drizzle-orm";
 import { aliasColumns } from "../database/columns.ts";
 import type { Database } from "../database/database.ts";
-import { compileStatement, memoizeByDatabase } from "../database/statement.ts";
+import { memoizeByDatabase } from "../database/memoize.ts";
+import { compileStatement } from "../database/statement.ts";
 import { indexTables } from "../database/tables.ts";
 import type { ShardChain } from "../shards/read-shards.ts";
-import type { ChangeRow } from "../wallets/read-history.ts";
+import type { ChangeRow } from "../wallets/wallet-json.ts";
 
 const NEWEST_CHANGES = 10;
 

@@ -1,9 +1,10 @@
 import { and, desc, eq, getTableColumns, inArray, isNotNull, isNull, lt, ne, or, sql } from "drizzle-orm";
 import { aliasColumns } from "../database/columns.ts";
 import type { Database } from "../database/database.ts";
+import { memoizeByDatabase } from "../database/memoize.ts";
 import { databaseUnavailable } from "../database/problems.ts";
 import { isTableMissing } from "../database/service-tables.ts";
-import { compileStatement, memoizeByDatabase } from "../database/statement.ts";
+import { compileStatement } from "../database/statement.ts";
 import { apiKey, apiKeyUsage, usageWriter } from "../database/tables.ts";
 import { looksLikeKey, type StoredKey } from "./api-key.ts";
 import { HAS_BLOCKED_OWNER } from "./blocked-owners.ts";

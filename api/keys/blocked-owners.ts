@@ -1,7 +1,7 @@
 import { eq, sql } from "drizzle-orm";
 import type { Database } from "../database/database.ts";
+import { memoizeByDatabase } from "../database/memoize.ts";
 import { requireTables } from "../database/service-tables.ts";
-import { memoizeByDatabase } from "../database/statement.ts";
 import { apiKey, blockedOwner } from "../database/tables.ts";
 
 const value = sql.placeholder;

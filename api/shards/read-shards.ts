@@ -2,7 +2,8 @@ import { and, desc, eq, isNotNull, isNull, sql } from "drizzle-orm";
 import { aliasColumns } from "../database/columns.ts";
 import type { Database } from "../database/database.ts";
 import { type Freshness, type FreshnessColumns, readFreshness, selectFreshness } from "../database/freshness.ts";
-import { compileStatement, memoizeByDatabase } from "../database/statement.ts";
+import { memoizeByDatabase } from "../database/memoize.ts";
+import { compileStatement } from "../database/statement.ts";
 import { chain, index, indexTables, shard } from "../database/tables.ts";
 import { Problem, type ProblemName } from "../problem.ts";
 

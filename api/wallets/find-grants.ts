@@ -6,7 +6,7 @@ import type { RegistryVersion } from "../../registry/networks.ts";
 import type { End } from "../../registry/state-at.ts";
 import type { Database } from "../database/database.ts";
 import { hasIndexedBlock } from "../database/freshness.ts";
-import { memoize } from "../database/statement.ts";
+import { memoize } from "../database/memoize.ts";
 import type { Moment } from "../delegations/check-delegation.ts";
 import type { AskSchema } from "./ask-networks.ts";
 import { HAS_MADE_BLOCK, networksStatement, readNetworks } from "./network-statement.ts";

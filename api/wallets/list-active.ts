@@ -3,7 +3,7 @@ import type { Address } from "viem";
 import type { RegistryVersion } from "../../registry/networks.ts";
 import type { Database } from "../database/database.ts";
 import { hasIndexedBlock } from "../database/freshness.ts";
-import { memoizeByDatabase } from "../database/statement.ts";
+import { memoizeByDatabase } from "../database/memoize.ts";
 import type { Moment } from "../delegations/check-delegation.ts";
 import { type Direction, selectDirection } from "../delegations/list-directions.ts";
 import { INCOMING, OUTGOING } from "../delegations/list-rows.ts";

@@ -4,11 +4,11 @@ import type { RegistryVersion } from "../../registry/networks.ts";
 import type { End } from "../../registry/state-at.ts";
 import type { Database } from "../database/database.ts";
 import { hasIndexedBlock } from "../database/freshness.ts";
-import { memoize } from "../database/statement.ts";
+import { memoize } from "../database/memoize.ts";
 import type { Moment } from "../delegations/check-delegation.ts";
 import type { AskSchema } from "./ask-networks.ts";
 import { HAS_MADE_BLOCK, networksStatement, readNetworks } from "./network-statement.ts";
-import type { DelegationRow } from "./wallet-json.ts";
+import type { ChangeRow } from "./wallet-json.ts";
 
 export type HistoryQuestion = {
   wallet: Address;
@@ -23,16 +23,6 @@ export type HistoryPosition = {
   blockNumber: string;
   logIndex: string;
   ordinal: string;
-};
-
-export type ChangeRow = DelegationRow & {
-  ordinal: number;
-  active: boolean;
-  wasActive: boolean;
-  event: string;
-  number: string;
-  /** False for a change of the other registry, which only tells how far its statement has read. */
-  isListed: boolean;
 };
 
 const COLUMNS = {

@@ -2,7 +2,6 @@ import type { Address } from "viem";
 import { hasAmount, hasTokenId, isToken } from "../../registry/delegation.ts";
 import type { RegistryVersion } from "../../registry/networks.ts";
 import { checksumAddress, checksumContract } from "../delegations/checksum-address.ts";
-import type { ChangeRow } from "./read-history.ts";
 
 // JSON of the questions about a wallet. Ids and amounts of any length are strings.
 
@@ -21,6 +20,16 @@ export type DelegationRow = {
   logIndex: number;
   blockTimestamp: string;
   transactionHash: string;
+};
+
+export type ChangeRow = DelegationRow & {
+  ordinal: number;
+  active: boolean;
+  wasActive: boolean;
+  event: string;
+  number: string;
+  /** False for a change of the other registry, which only tells how far its statement has read. */
+  isListed: boolean;
 };
 
 /** Shows a delegation, and the event that made it. */

@@ -1,8 +1,9 @@
 import { findDatabase } from "../../local/find-database.ts";
 import { describeError } from "../../process/program.ts";
 import { parseOptionalDatabaseUrl } from "../../process/settings.ts";
-import { exportDelegations, type Progress } from "./export-delegations.ts";
+import { exportDelegations } from "./export-delegations.ts";
 import { parseRequest } from "./request.ts";
+import type { Progress } from "./rows.ts";
 
 const PROGRESS_MS = 2_000;
 

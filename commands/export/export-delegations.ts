@@ -1,6 +1,7 @@
 import { open, rename, rm } from "node:fs/promises";
 import pg from "pg";
 import type { ExportRequest } from "./request.ts";
+import type { Progress } from "./rows.ts";
 import { writeCsv } from "./write-csv.ts";
 import { writeParquet } from "./write-parquet.ts";
 
@@ -10,17 +11,6 @@ const CONNECT_TIMEOUT_MS = 10_000;
 const REFUSALS = ["22023", "55000"];
 /** Postgres error codes if these functions do not exist. */
 const UNDEFINED = ["3F000", "42883", "42P01"];
-
-/** Rows to write, from one snapshot. */
-export type Rows = {
-  client: pg.Client;
-  query: string;
-  /** Metadata of the file. */
-  notes: Readonly<Record<string, string>>;
-};
-
-/** Called with the rows and bytes written so far. Rows are null for CSV, which Postgres writes: it counts them at the end. */
-export type Progress = (written: { rows: number | null; bytes: number }) => void;
 
 export type Exported = { file: string; block: string; finalBlock: string; rows: number; bytes: number };
 

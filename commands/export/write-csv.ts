@@ -1,7 +1,7 @@
 import { open } from "node:fs/promises";
 import { pipeline } from "node:stream/promises";
 import { to } from "pg-copy-streams";
-import type { Progress, Rows } from "./export-delegations.ts";
+import type { Progress, Rows } from "./rows.ts";
 
 /** Copies the table to a file. Postgres formats it. */
 export const writeCsv = async (

@@ -2,7 +2,7 @@ import { stat } from "node:fs/promises";
 import type { SchemaElement } from "hyparquet";
 import { fileWriter, ParquetWriter } from "hyparquet-writer";
 import pg from "pg";
-import type { Progress, Rows } from "./export-delegations.ts";
+import type { Progress, Rows } from "./rows.ts";
 
 /** Maximum rows in memory. */
 const ROWS_PER_GROUP = 10_000;

@@ -1,6 +1,6 @@
 import pg from "pg";
-import type { Queryable } from "../shards/connection.ts";
 import { takeLock } from "../shards/locks.ts";
+import type { Queryable } from "../shards/queryable.ts";
 import { ANALYTICS_VERSION, type Definition, defineAnalytics } from "./definitions.ts";
 import { SHARD_TABLES } from "./shard-tables.ts";
 import { CHAINS, VIEWS } from "./views.ts";

@@ -1,20 +1,13 @@
 import pg from "pg";
 import { rejectOnAbort } from "../../process/program.ts";
 import { holdIndexLock } from "./index-lock.ts";
+import type { Queryable } from "./queryable.ts";
 
 const CONNECT_TIMEOUT_MS = 10_000;
 const QUERY_TIMEOUT_MS = 60_000;
 const CLOSE_TIMEOUT_MS = 2_000;
 /** Less than networks keep an idle connection: the one with the lock is idle. */
 const KEEP_ALIVE_MS = 30_000;
-
-/** A client, or a connection that reconnects. */
-export type Queryable = {
-  query<Row extends pg.QueryResultRow = pg.QueryResultRow>(
-    text: string,
-    values?: unknown[],
-  ): Promise<pg.QueryResult<Row>>;
-};
 
 /**
  * Fails instead of waiting for long readers; the caller retries. The timeout is shorter than Postgres waits before it

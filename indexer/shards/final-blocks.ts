@@ -1,7 +1,7 @@
 import type { Hash } from "viem";
 import { FINAL_BLOCK } from "./checkpoint.ts";
-import type { Queryable } from "./connection.ts";
 import { findTable } from "./ponder-tables.ts";
+import type { Queryable } from "./queryable.ts";
 
 /** Final blocks that are kept for each chain: those of the last hours. */
 const KEPT_BLOCKS = 200;

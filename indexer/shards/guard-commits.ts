@@ -1,6 +1,6 @@
 import pg from "pg";
-import type { Queryable } from "./connection.ts";
 import { findTable, quoteTable } from "./ponder-tables.ts";
+import type { Queryable } from "./queryable.ts";
 
 /** The timeline that a server writes to, as hex digits. Each standby that takes over starts a new one. */
 const TIMELINE = "left(pg_walfile_name(pg_current_wal_lsn()), 8)";

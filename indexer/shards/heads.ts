@@ -1,7 +1,7 @@
 import type { ChainPlan } from "../plan.ts";
 import { checkpointBlock } from "./checkpoint.ts";
-import type { Queryable } from "./connection.ts";
 import { findTable, isPonderReady } from "./ponder-tables.ts";
+import type { Queryable } from "./queryable.ts";
 
 /** The newest block of a chain. */
 export type Head = {

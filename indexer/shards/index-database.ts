@@ -2,7 +2,7 @@ import pg from "pg";
 import type { RegistryVersion } from "../../registry/networks.ts";
 import { ANALYTICS_LOCK, updateAnalytics } from "../analytics/update-analytics.ts";
 import type { ChainPlan, RegistryPlan } from "../plan.ts";
-import { IndexerConnection, type Queryable, YIELD_TO_READERS } from "./connection.ts";
+import { IndexerConnection, YIELD_TO_READERS } from "./connection.ts";
 import { CREATE_TABLES } from "./create-tables.ts";
 import {
   type FinalBlock,
@@ -17,6 +17,7 @@ import { type Heads, hasCaughtUp, saveHeads } from "./heads.ts";
 import { createLock, dropLock, takeLock, tryLock } from "./locks.ts";
 import { clearIndexedBlocks, isPonderReady, resetPonderMeta } from "./ponder-tables.ts";
 import { type IndexProgress, readProgress } from "./progress.ts";
+import type { Queryable } from "./queryable.ts";
 import { rewindChain, type ValidBlock } from "./rewind-chain.ts";
 import { replaceViews } from "./shard-views.ts";
 import { summarise } from "./summarise.ts";

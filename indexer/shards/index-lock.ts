@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Queryable } from "./connection.ts";
 import { createLock, tryLock } from "./locks.ts";
+import type { Queryable } from "./queryable.ts";
 
 const RETAKE_TIMEOUT_MS = 2_000;
 const RETAKE_WAIT_MS = 50;

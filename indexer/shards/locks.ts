@@ -1,5 +1,5 @@
 import pg from "pg";
-import type { Queryable } from "./connection.ts";
+import type { Queryable } from "./queryable.ts";
 
 // Locks of the indexers. Any role can take an advisory lock, and with it stop an indexer; a lock of a relation needs a
 // privilege on it. The relation is an empty view: a lock that is held for weeks would block the vacuum of a table.

@@ -1,5 +1,6 @@
 import pg from "pg";
-import { type Queryable, YIELD_TO_READERS } from "./connection.ts";
+import { YIELD_TO_READERS } from "./connection.ts";
+import type { Queryable } from "./queryable.ts";
 
 // Access to the tables that Ponder creates in an index's schema.
 

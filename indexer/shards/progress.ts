@@ -1,6 +1,6 @@
 import { checkpointBlock } from "./checkpoint.ts";
-import type { Queryable } from "./connection.ts";
 import { findTable } from "./ponder-tables.ts";
+import type { Queryable } from "./queryable.ts";
 
 /** Progress of an index on a chain, in block numbers. */
 export type IndexProgress = { chainId: number; start: number; reached: number; newest: number };

@@ -1,7 +1,7 @@
 import { selectActiveAt } from "../../registry/state-at.ts";
 import { formatCheckpoint } from "./checkpoint.ts";
-import type { Queryable } from "./connection.ts";
 import { findTable, quoteTable } from "./ponder-tables.ts";
+import type { Queryable } from "./queryable.ts";
 
 // Undoes the blocks of a chain after a reorg that is deeper than final. Ponder reverts only blocks that are not final.
 

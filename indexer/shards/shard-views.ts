@@ -2,8 +2,8 @@ import pg from "pg";
 import { zeroHash } from "viem";
 import { blockReaders, rebuildAnalytics } from "../analytics/update-analytics.ts";
 import { FINAL_BLOCK, FINAL_TIMESTAMP } from "./checkpoint.ts";
-import type { Queryable } from "./connection.ts";
 import { quoteTable } from "./ponder-tables.ts";
+import type { Queryable } from "./queryable.ts";
 
 /** Postgres's error code for a view that would change its columns. */
 const INVALID_TABLE_DEFINITION = "42P16";

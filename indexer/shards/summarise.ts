@@ -1,7 +1,7 @@
 import pg from "pg";
 import { CHANGED, DAY, HAS_CONTRACT, MADE, REVOKED } from "../../registry/activity.ts";
 import { FINAL_BLOCK } from "./checkpoint.ts";
-import type { Queryable } from "./connection.ts";
+import type { Queryable } from "./queryable.ts";
 
 /** Maximum changes in one statement. A reorg waits for the statement, so it has to be short. */
 const BATCH_SIZE = 5_000;
