@@ -4,6 +4,7 @@ import { expect } from "vitest";
 import { Database } from "../../api/database/database.ts";
 import { blocksStatement } from "../../api/shards/read-shards.ts";
 import { type Api, CHECK, FRIEND, GUEST, HOT, VAULT } from "../support/api.ts";
+import { ALL, postChecks } from "../support/bulk-checks.ts";
 import { readServedSchema } from "../support/index-copy.ts";
 import { createPopularDatabase } from "../support/million.ts";
 import { connectClient, waitUntil } from "../support/setup.ts";
@@ -51,10 +52,14 @@ const readWaiting = async (client: pg.Client) => {
   return rows;
 };
 
+const BULK = "/registry/checks";
+
+/** A bulk answer names its block in the body. */
 const ask = async (api: Api, path: string) => {
-  const response = await api.get(path);
+  const response = path === BULK ? await postChecks(api, { checks: [ALL] }) : await api.get(path);
   const body = await response.text();
-  return { status: response.status, body, block: Number(response.headers.get("X-Indexed-Block")) };
+  const block = response.headers.get("X-Indexed-Block") ?? JSON.parse(body).blocks?.[1]?.number;
+  return { status: response.status, body, block: Number(block) };
 };
 
 const ANY = ".";
@@ -63,11 +68,14 @@ const FIRST_PAGE = "^\\(select";
 
 test.for<[what: string, path: string, delegate: string, statements: string]>([
   ["a check", CHECK, HOT, ANY],
+  ["a bulk answer", BULK, HOT, ANY],
+  ["a list of vaults", `/wallets/${HOT}/vaults?chainId=1`, HOT, ANY],
+  ["a list of a wallet's delegations", `/wallets/${HOT}/delegations?chainId=1`, HOT, ANY],
   ["a short list", `/registry/v2/${GUEST}`, GUEST, ANY],
   ["a page of a list", `/registry/v2/${VAULT}?limit=2`, FRIEND, ANY],
   ["a long list", "/registry/v2/{popular}", "{popular}", FIRST_PAGE],
 ])(
-  "%s is right at its X-Indexed-Block while the index advances",
+  "%s is right at the block that it names while the index advances",
   async ([, path, delegate, gated], { api, popular }) => {
     const fill = (text: string) => text.replace("{popular}", popular.wallet);
     const { client, schema } = popular;
