@@ -12,12 +12,14 @@ const CHAIN = 8453;
 const BLOCKS = 30_000;
 /** The blocks with a log of the registry: the first and last of every range, and some between. */
 const LOG_BLOCKS = [1, 2, 9, 10, 11, 499, 500, 501, 1999, 2000, 2001, 9_999, 10_000, 10_001, 29_999];
+/** Blocks after those, each with a log: wherever a range is split, there is one on either side. */
+const DENSE_BLOCKS = Array.from({ length: 30 }, (_, index) => BLOCKS + 1 + index);
 
 const registries = [networks.get(CHAIN)?.v1?.address, networks.get(CHAIN)?.v2?.address].filter((one) => one != null);
 
 const test = base
   .extend("chain", { scope: "file" }, async ({}, { onCleanup }) => {
-    const chain = await launchChainWithLogs(CHAIN, BLOCKS, LOG_BLOCKS);
+    const chain = await launchChainWithLogs(CHAIN, BLOCKS + DENSE_BLOCKS.length, [...LOG_BLOCKS, ...DENSE_BLOCKS]);
     onCleanup(() => chain.stop());
     return chain;
   })
@@ -33,9 +35,9 @@ const test = base
       seen: proxy.seen,
       request,
       countLogRequests: () => proxy.seen.filter(({ method }) => method === "eth_getLogs").length,
-      /** Requests the logs from the first block on, and returns their blocks. */
-      askRange: async (to: number) => {
-        const filter = { address: registries, fromBlock: "0x0", toBlock: numberToHex(to) };
+      /** Requests the logs of a range, by default from the first block on, and returns their blocks. */
+      askRange: async (to: number, from = 0) => {
+        const filter = { address: registries, fromBlock: numberToHex(from), toBlock: numberToHex(to) };
         const logs = (await request({ method: "eth_getLogs", params: [filter] })) as { blockNumber: Hex }[];
         return logs.map(({ blockNumber }) => Number(blockNumber));
       },
@@ -74,6 +76,14 @@ describe("a request for the logs of a range", () => {
         }
       }
       expect(countMethods(seen)).toMatchObject({ eth_chainId: 1, eth_getLogs: 2 * ranges });
+    },
+  );
+
+  test.for([1, 2, 3, 7, 29])(
+    "is split into parts of up to %i blocks without losing a log",
+    async (maxBlocks, { connect }) => {
+      const { askRange } = await connect({ dialect: dialects.besu, maxBlocks });
+      expect(await askRange(BLOCKS + DENSE_BLOCKS.length, BLOCKS + 1)).toEqual(DENSE_BLOCKS);
     },
   );
 
