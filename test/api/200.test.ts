@@ -2,6 +2,7 @@ import { maxUint256 } from "viem";
 import { describe, expect } from "vitest";
 import { tokenId } from "../../api/contract/parameters.ts";
 import { AIRDROP, type Api, COIN, FRIEND, GONE, GUEST, HOT, NFT, OTHER, SAFE, VAULT } from "../support/api.ts";
+import { startChangedSamples } from "../support/changed-samples.ts";
 import { test } from "../support/test.ts";
 
 // Over the sandbox's samples: local/samples.ts lists their delegations.
@@ -101,6 +102,23 @@ describe("a check returns the registry's answer for", () => {
     expect(await ask(samples, path)).toBe(fill(answer));
     expect(await ask(samples, `${path}&chainId=137`)).toBe(fill(answer));
   });
+});
+
+test("a delegation for the contract zero is not one for the whole wallet", async () => {
+  const zero = `0x${"0".repeat(40)}`;
+  const { api } = await startChangedSamples(async (database, schema) => {
+    for (const table of ["delegation_v1", "delegation_v2"]) {
+      await database.query(`update ${schema}.${table} set contract = $1 where type = 'CONTRACT' and delegate = $2`, [
+        zero,
+        FRIEND.toLowerCase(),
+      ]);
+    }
+  });
+  for (const version of ["v1", "v2"]) {
+    const wallets = `delegate=${FRIEND}&vault=${VAULT}`;
+    expect(await ask(api, `/registry/${version}/check/contract?${wallets}&contract=${zero}`), version).toBe("true");
+    expect(await ask(api, `/registry/${version}/check/all?${wallets}`), version).toBe("false");
+  }
 });
 
 test.for(["9007199254740993", String(2n ** 255n + 1n), MAX])("tokenId.parse() keeps all digits of %s", (digits) => {
