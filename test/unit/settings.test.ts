@@ -260,6 +260,11 @@ describe("parseApiSettings()", () => {
       "http://mylocalhost.example",
     ],
     [
+      "MAX_INDEX_LAG_SECONDS",
+      /^MAX_INDEX_LAG_SECONDS must be a whole number from 1 to/,
+      ...["0", "-1", "1.5", "0x10", "1e3", "9".repeat(30)],
+    ],
+    [
       "RATE_LIMIT_STORE",
       /^RATE_LIMIT_STORE must be memory, or/,
       "redis://host/abc",
