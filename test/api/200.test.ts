@@ -2,7 +2,7 @@ import { maxUint256 } from "viem";
 import { describe, expect } from "vitest";
 import { tokenId } from "../../api/contract/parameters.ts";
 import { AIRDROP, type Api, COIN, FRIEND, GONE, GUEST, HOT, NFT, OTHER, SAFE, VAULT } from "../support/api.ts";
-import { startChangedSamples } from "../support/changed-samples.ts";
+import { startChangedSamples } from "../support/index-copy.ts";
 import { test } from "../support/test.ts";
 
 // Over the sandbox's samples: local/samples.ts lists their delegations.
