@@ -25,6 +25,9 @@ for (const name of LONGEST) {
     throw new Error(`LONGEST names no file: ${name}.`);
 }
 
+/** Starts a Docker engine and builds the images, for which CI has no time. */
+const ENGINE = "test/slow/containers/stack.test.ts";
+
 class LongestFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
     const rank = ({ moduleId }: TestSpecification) => {
@@ -55,7 +58,7 @@ export default defineConfig({
         test: {
           name: "slow",
           include: ["test/slow/**/*.test.ts"],
-          exclude: ["test/slow/alone/**"],
+          exclude: ["test/slow/alone/**", ENGINE],
           globalSetup: "test/support/global-setup.ts",
           testTimeout: 300_000,
           hookTimeout: 120_000,
@@ -79,7 +82,7 @@ export default defineConfig({
         // npm run test:nightly. The same tests with more operations, rows, seeds or minutes.
         test: {
           name: "nightly",
-          include: ["test/slow/long/*.test.ts", "test/**/*.property.test.ts"],
+          include: ["test/slow/long/*.test.ts", ENGINE, "test/**/*.property.test.ts"],
           env: { NIGHTLY: "1", PROPERTY_RUNS: "10000" },
           globalSetup: "test/support/global-setup.ts",
           testTimeout: 90 * 60_000,

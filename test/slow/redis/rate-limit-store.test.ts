@@ -2,6 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { type Api, CHECK, createSampleDatabase, FRESH_FOR_A_DAY, launchApi, startTestApi } from "../../support/api.ts";
 import { sendHttp } from "../../support/http.ts";
+import { startStopwatch } from "../../support/processes.ts";
 import { describeWithRedis, launchRedis, type Redis, startRedis } from "../../support/redis.ts";
 import { waitUntil } from "../../support/setup.ts";
 
@@ -27,14 +28,17 @@ type Asked = {
   client: string;
   sentAt: number;
   answeredAt: number;
+  /** The time until the answer, without that in which this process waited for a processor. */
+  ms: number;
   /** Zero without a response. */
   status: number;
 };
 
 const ask = async (api: Api, client: string): Promise<Asked> => {
   const sentAt = performance.now();
+  const readMs = startStopwatch(process.pid);
   const { status } = await sendHttp(api.port, { path: CHECK, localAddress: client }).catch(() => ({ status: 0 }));
-  return { api, client, sentAt, answeredAt: performance.now(), status };
+  return { api, client, sentAt, answeredAt: performance.now(), ms: readMs(), status };
 };
 
 const isAdmitted = ({ status }: Asked) => status === 200;
@@ -119,7 +123,7 @@ describeWithRedis("four API processes with one Redis", () => {
   /** Expects a timely response to every request, and no refusal of a modest client. */
   const expectService = (asked: readonly Asked[], greedy: string) => {
     expect(asked.filter(({ status }) => status !== 200 && status !== 429).map(({ status }) => status)).toEqual([]);
-    expect(Math.max(...asked.map(({ sentAt, answeredAt }) => answeredAt - sentAt))).toBeLessThan(2000);
+    expect(Math.max(...asked.map(({ ms }) => ms))).toBeLessThan(2000);
     const modest = asked.filter(({ client }) => client !== greedy);
     expect(modest.length).toBeGreaterThan(100);
     expect(modest.filter(isRefused).map(({ client }) => client)).toEqual([]);
