@@ -11,10 +11,10 @@ import {
   buildRule,
   type CheckQuestion,
   type Moment,
+  momentOf,
   selectQuestions,
   toColumns,
 } from "../delegations/check-delegation.ts";
-import type { Problem } from "../problem.ts";
 
 const nameCheck = ({ version, name }: Check) => `${version} ${name}`;
 
@@ -58,8 +58,8 @@ const findStatement = memoizeByDatabase((database, schema: string, moment: strin
 export type BulkAnswers = {
   /** In the order of the questions: true, false, or the digits of a balance. */
   values: string[];
-  /** By chain, or the reason that there are no answers. */
-  freshness: Map<number, Freshness | null> | Problem;
+  /** By chain. */
+  freshness: Map<number, Freshness | null>;
 };
 
 /** Answers questions about the chains of one schema, at the newest block or all at past ones. */
@@ -68,7 +68,7 @@ export const answerTogether = async (
   schema: string,
   questions: readonly CheckQuestion[],
 ): Promise<BulkAnswers> => {
-  const moment: Moment = questions[0]?.block === undefined ? "now" : "past";
+  const moment = momentOf(questions[0] ?? {});
   const byCheck = new Map(CHECKS.map((check) => [nameCheck(check), [] as number[]]));
   for (const [index, { check }] of questions.entries()) byCheck.get(nameCheck(check))?.push(index);
   const chainIds = [...new Set(questions.map(({ chainId }) => chainId))];

@@ -35,6 +35,8 @@ type CheckAnswer = { value: string; freshness: Freshness | null };
 /** The newest state, or the one after a past block. */
 export type Moment = "now" | "past";
 
+export const momentOf = ({ block }: { block?: string | undefined }): Moment => (block === undefined ? "now" : "past");
+
 /** Columns of a question: their names in SQL, and their types. */
 const COLUMNS = {
   chainId: ["chain_id", "bigint"],
@@ -108,8 +110,7 @@ export class DelegationChecks {
   }
 
   answer(schema: string, question: CheckQuestion): Promise<CheckAnswer> {
-    const { check, block } = question;
-    const kind: CheckKind = { schema, check, moment: block === undefined ? "now" : "past" };
+    const kind: CheckKind = { schema, check: question.check, moment: momentOf(question) };
     const name = nameKind(kind);
     let queue = this.#queues.get(name);
     if (!queue) {

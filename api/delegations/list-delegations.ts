@@ -10,8 +10,10 @@ import { overloaded } from "../database/problems.ts";
 import type { SqlCursor } from "../database/sql-cursor.ts";
 import type { Statement } from "../database/statement.ts";
 import { type Release, Turns } from "../limits/turns.ts";
+import { momentOf } from "./check-delegation.ts";
+import type { ListKind } from "./list-directions.ts";
 import { type ListedDelegation, type ListPosition, type ListRow, readDelegation } from "./list-rows.ts";
-import { listStatement, listValues, MAX_SHORT_LIST, nameList, shortListsStatement } from "./list-statements.ts";
+import { listStatement, listValues, MAX_SHORT_LIST, nameKind, shortListsStatement } from "./list-statements.ts";
 
 export type ListQuestion = {
   schema: string;
@@ -61,10 +63,11 @@ export class DelegationLists {
 
   /** Reads a wallet's whole list. Returns null if the list is not short. */
   readShort(question: ListQuestion): Promise<ShortList | null> {
-    const name = nameList(question);
+    const kind = kindOf(question);
+    const name = nameKind(kind);
     let queue = this.#queues.get(name);
     if (!queue) {
-      const statement = shortListsStatement(this.#database, question);
+      const statement = shortListsStatement(this.#database, kind);
       queue = new BatchQueue((questions) => this.#readShortLists(statement, questions), this.#load);
       this.#queues.set(name, queue);
     }
@@ -131,15 +134,23 @@ export class DelegationLists {
   }
 
   #findStatement(question: ListQuestion): Statement<ListRow> {
-    const name = nameList(question);
+    const kind = kindOf(question);
+    const name = nameKind(kind);
     let statement = this.#statements.get(name);
     if (!statement) {
-      statement = listStatement(this.#database, question);
+      statement = listStatement(this.#database, kind);
       this.#statements.set(name, statement);
     }
     return statement;
   }
 }
+
+const kindOf = ({ schema, version, hasDetails, block }: ListQuestion): ListKind => ({
+  schema,
+  version,
+  hasDetails,
+  moment: momentOf({ block }),
+});
 
 /** Takes a page from its rows, and the position of its end if the list goes on. */
 const takePage = (rows: readonly ListRow[], size: number): Omit<ListPage, "freshness"> => {

@@ -5,6 +5,7 @@ import { keyColumns, selectLatestChange } from "../../registry/state-at.ts";
 import { aliasColumns } from "../database/columns.ts";
 import type { Database } from "../database/database.ts";
 import { delegationTable, indexTables } from "../database/tables.ts";
+import type { Moment } from "./check-delegation.ts";
 import { INCOMING, OUTGOING } from "./list-rows.ts";
 
 /** Lists of the same kind share a statement. */
@@ -12,8 +13,7 @@ export type ListKind = {
   schema: string;
   version: RegistryVersion;
   hasDetails: boolean;
-  /** A past block. Absent: the newest one. */
-  block?: string | undefined;
+  moment: Moment;
 };
 
 export type Direction = typeof INCOMING | typeof OUTGOING;
@@ -134,6 +134,6 @@ const selectPastDirection = (
 
 /** Selects one direction of a wallet's list, oldest first. */
 export const selectDirection = (database: Database, kind: ListKind, direction: Direction, range: ListRange) =>
-  kind.block === undefined
+  kind.moment === "now"
     ? selectActiveDirection(database, kind, direction, range)
     : selectPastDirection(database, kind, direction, range);

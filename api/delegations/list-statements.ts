@@ -9,8 +9,8 @@ import { indexTables } from "../database/tables.ts";
 import { type ListKind, selectDirection } from "./list-directions.ts";
 import { INCOMING, type ListPosition, type ListRow, OUTGOING } from "./list-rows.ts";
 
-export const nameList = ({ schema, version, hasDetails, block }: ListKind) =>
-  `${schema} ${version} list${hasDetails ? " with details" : ""}${block === undefined ? "" : " at a block"}`;
+export const nameKind = ({ schema, version, hasDetails, moment }: ListKind) =>
+  `${schema} ${version} list${hasDetails ? " with details" : ""}${moment === "now" ? "" : " at a block"}`;
 
 const ORDER = sql`"direction" nulls first, "blockNumber", "logIndex"`;
 
@@ -47,7 +47,7 @@ export const listStatement = (database: Database, kind: ListKind): Statement<Lis
       .from(sql`(values (${value("chainId")}::bigint)) as q (chain_id)`)
       .leftJoin(indexedBlock, eq(indexedBlock.chainId, sql`q.chain_id`)),
   );
-  return compileStatement(nameList(kind), query.orderBy(ORDER).limit(value("rows")));
+  return compileStatement(nameKind(kind), query.orderBy(ORDER).limit(value("rows")));
 };
 
 /** Before the first event, and after the last. */
@@ -113,5 +113,5 @@ export const shortListsStatement = (database: Database, kind: ListKind): Stateme
     .leftJoinLateral(list, sql`true`)
     .leftJoin(indexedBlock, eq(indexedBlock.chainId, sql`q.chain_id`))
     .orderBy(sql`q.position, ${ORDER}`);
-  return compileStatement(`${nameList(kind)}s`, query);
+  return compileStatement(`${nameKind(kind)}s`, query);
 };

@@ -56,9 +56,11 @@ export class SlidingWindow {
   take(name: string, count = 1, retried = count): Decision {
     const now = this.#now();
     const known = this.#find(name, now, count);
-    if (known && known.admissions + count > this.#limit.requests) return this.#decide(known, now, retried);
+    if (known && known.admissions + count > this.#limit.requests) {
+      return { isAdmitted: false, ...this.#describe(known, now, retried) };
+    }
     if (!this.#hasRoom(known, count)) throw new WindowFullError();
-    return this.#decide(this.#admit(known, name, now, count), now);
+    return { isAdmitted: true, ...this.#describe(this.#admit(known, name, now, count), now, 1) };
   }
 
   /** Records requests that the shared window admitted, if there is room. */
@@ -79,15 +81,13 @@ export class SlidingWindow {
     return this.#clients.size;
   }
 
-  /** @param retried - if requests were rejected: the number that will be sent again */
-  #decide(client: Client, now: number, retried = 0): Decision {
+  /** What is left of the limit, and the time until it admits `wanted` requests together. */
+  #describe(client: Client, now: number, wanted: number): Omit<Decision, "isAdmitted"> {
     const { requests, windowMs } = this.#limit;
     // All admissions above the limit have to leave the window first. record() may exceed it too.
     let next = client.first;
-    const wanted = Math.max(1, retried);
     for (let excess = client.admissions + wanted - requests; excess > 1; excess--) next = this.#ring.nextOf(next);
     return {
-      isAdmitted: retried === 0,
       remaining: Math.max(0, requests - client.admissions),
       resetMs: windowMs - (now - this.#ring.timeOf(next)),
     };

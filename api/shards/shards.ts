@@ -130,7 +130,7 @@ export class Shards {
   }
 
   /** Tells why there may be chains that are not known yet: their shard has not started. Null if there are none. */
-  findUnknownChains(): Problem | null {
+  explainUnknownChains(): Problem | null {
     if (this.#notStarted.length === 0) return null;
     const names = this.#notStarted.map((name) => `"${name}"`).join(", ");
     return this.#readFailure ?? notIndexed(`The chains of shard ${names} are not known: it has not started.`);

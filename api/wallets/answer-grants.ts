@@ -6,7 +6,7 @@ import { checksumAddress } from "../delegations/checksum-address.ts";
 import type { Dependencies } from "../delegations/dependencies.ts";
 import { askNetworks } from "./ask-networks.ts";
 import { type CandidateRow, findGrants, type GrantsPosition } from "./find-grants.ts";
-import { nameList, type WalletCursor } from "./wallet-cursor.ts";
+import { hashQuestion, type WalletCursor } from "./wallet-cursor.ts";
 import { showDelegation } from "./wallet-json.ts";
 import { countRowsToRead, cutPage, type Listable, type Order, respondPage } from "./wallet-page.ts";
 import { findCheck, type NetworkValues, type ScopeValues, versionsOf } from "./wallet-parameters.ts";
@@ -22,7 +22,7 @@ export type GrantsValues = NetworkValues &
 
 /** Names the list of a question, for its cursors. */
 export const nameGrants = ({ limit, cursor, partial, minBlock, ...question }: GrantsValues): string =>
-  nameList({ ...question, check: findCheck(question) });
+  hashQuestion({ ...question, check: findCheck(question) });
 
 /** By chain, breadth, block and log index. */
 const ORDER: Order = ["ascending", "ascending", "ascending", "ascending"];

@@ -3,6 +3,7 @@ import type { AskedBlock } from "../contract/parameters.ts";
 import { type AnsweredBlock, type Freshness, isFinal, showAnsweredBlock } from "../database/freshness.ts";
 import { notIndexed, Problem, problemDocument } from "../problem.ts";
 import { answerHeaders } from "../respond.ts";
+import { askPerShard } from "../shards/ask-per-shard.ts";
 import { describeChain, type Shards } from "../shards/shards.ts";
 import { findNetworks, type NetworkValues, versionsOf } from "./wallet-parameters.ts";
 
@@ -35,24 +36,32 @@ export const askNetworks = async <Row>(
   values: NetworkValues,
   ask: AskSchema<Row>,
 ): Promise<NetworksAnswer<Row>> => {
-  const unanswered: Unanswered[] = findUnknownNetworks(shards, values);
-  const answered = new Map<number, NetworkAnswer>();
+  const kept = new Map(values.cursor?.blocks);
   const rows: Row[] = [];
-  const answer = async ([schema, ofSchema]: [string, Network[]]) => {
-    const found = await askSchema(ask, schema, ofSchema);
-    for (const { chainId, block } of ofSchema) {
-      try {
-        if (found instanceof Problem) throw found;
-        const answer = requireBlock(shards, chainId, found.blocks.get(chainId), { ...values, block });
-        if (values.block === "finalized") requireFinal(chainId, answer);
-        answered.set(chainId, answer);
-      } catch (problem) {
-        unanswered.push({ chainId, problem: toProblem(problem) });
-      }
-    }
-    if (!(found instanceof Problem)) rows.push(...found.rows);
-  };
-  await Promise.all([...groupBySchema(shards, values, unanswered)].map(answer));
+  const found = await askPerShard({
+    parts: findNetworks(shards, values),
+    locate: (chainId) => {
+      if (values.cursor?.missing.includes(chainId)) throw notIndexed(`${describeChain(chainId)} ${MISSING_BEFORE}`);
+      const schema = findSchema(shards, chainId, versionsOf(values.registry));
+      return [schema, { chainId, block: kept.get(`${chainId}`) ?? shards.findBlock(chainId, values) }];
+    },
+    ask: async (schema, networks) => {
+      const found = await ask(schema, networks);
+      rows.push(...found.rows);
+      return found.blocks;
+    },
+    read: (blocks, { chainId, block }) => {
+      const answer = requireBlock(shards, chainId, blocks.get(chainId), { ...values, block });
+      if (values.block === "finalized") requireFinal(chainId, answer);
+      return answer;
+    },
+  });
+  const unanswered = findUnknownNetworks(shards, values);
+  const answered = new Map<number, NetworkAnswer>();
+  for (const [chainId, answer] of found) {
+    if (answer instanceof Problem) unanswered.push({ chainId, problem: answer });
+    else answered.set(chainId, answer);
+  }
 
   if (unanswered.length > 0 && !(values.partial && answered.size > 0)) {
     throw explainUnanswered(unanswered, answered.size > 0);
@@ -85,7 +94,7 @@ const createHeaders = (
 const findUnknownNetworks = (shards: Shards, { chainId, cursor }: NetworkValues): Unanswered[] => {
   if (chainId.length > 0) return [];
   const problem =
-    shards.findUnknownChains() ??
+    shards.explainUnknownChains() ??
     (cursor?.missing.includes(null) ? notIndexed(`Some networks ${MISSING_BEFORE}`) : null);
   return problem ? [{ chainId: null, problem }] : [];
 };
@@ -93,43 +102,11 @@ const findUnknownNetworks = (shards: Shards, { chainId, cursor }: NetworkValues)
 /** The list has gone beyond their rows. */
 const MISSING_BEFORE = "could not be answered for on an earlier page: start again without the cursor.";
 
-/** Groups networks by schema. In one go: a refresh of the shards in between could give a network two blocks. */
-const groupBySchema = (shards: Shards, values: NetworkValues, unanswered: Unanswered[]): Map<string, Network[]> => {
-  const bySchema = new Map<string, Network[]>();
-  const kept = new Map(values.cursor?.blocks);
-  for (const chainId of findNetworks(shards, values)) {
-    try {
-      if (values.cursor?.missing.includes(chainId)) throw notIndexed(`${describeChain(chainId)} ${MISSING_BEFORE}`);
-      const schema = findSchema(shards, chainId, versionsOf(values.registry));
-      const ofSchema = bySchema.get(schema) ?? [];
-      ofSchema.push({ chainId, block: kept.get(`${chainId}`) ?? shards.findBlock(chainId, values) });
-      bySchema.set(schema, ofSchema);
-    } catch (problem) {
-      unanswered.push({ chainId, problem: toProblem(problem) });
-    }
-  }
-  return bySchema;
-};
-
 /** Finds the schema with all registries that a network has: with only one of them, an answer would look complete. */
 const findSchema = (shards: Shards, chainId: number, versions: readonly RegistryVersion[]): string => {
   const existing = versions.filter((version) => networks.get(chainId)?.[version]);
   const [schema] = existing.map((version) => shards.findSchema(version, chainId));
   return schema ?? shards.findSchema("v2", chainId);
-};
-
-/** If a schema cannot be read in time, its networks fail; if the database is out of reach, the whole request does. */
-const askSchema = async <Row>(
-  ask: AskSchema<Row>,
-  schema: string,
-  networks: readonly Network[],
-): Promise<NetworkRows<Row> | Problem> => {
-  try {
-    return await ask(schema, networks);
-  } catch (error) {
-    if (error instanceof Problem && error.problem !== "database-unavailable") return error;
-    throw error;
-  }
 };
 
 const requireBlock = (
@@ -156,11 +133,6 @@ const requireFinal = (chainId: number, { freshness, block }: NetworkAnswer): voi
 };
 
 const toNumber = (digits: string | null) => (digits === null ? null : Number(digits));
-
-const toProblem = (error: unknown): Problem => {
-  if (error instanceof Problem) return error;
-  throw error;
-};
 
 const explainUnanswered = (unanswered: readonly Unanswered[], hasOthers: boolean): Problem => {
   const [{ problem: first }] = unanswered as [Unanswered];

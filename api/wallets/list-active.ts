@@ -54,12 +54,11 @@ export const activeStatement = (
   schema: string,
   versions: string,
   directions: string,
-  moment: string,
+  moment: Moment,
 ) => {
   const isPast = moment === "past";
   const select = (version: RegistryVersion, direction: Direction): SQL => {
-    // A block at which the list is read, for a list at a past block.
-    const kind = { schema, version, hasDetails: true, ...(isPast && { block: "past" }) };
+    const kind = { schema, version, hasDetails: true, moment };
     const end = direction === INCOMING ? "in" : "out";
     const query = selectDirection(database, kind, direction, {
       chainId: sql`q.chain_id`,

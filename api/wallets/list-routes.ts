@@ -11,7 +11,7 @@ import { INCOMING, OUTGOING } from "../delegations/list-rows.ts";
 import { askNetworks } from "./ask-networks.ts";
 import { listActive } from "./list-active.ts";
 import { readHistory } from "./read-history.ts";
-import { nameList } from "./wallet-cursor.ts";
+import { hashQuestion } from "./wallet-cursor.ts";
 import { showDelegation, showWalletChange } from "./wallet-json.ts";
 import { countRowsToRead, cutPage, type Order, respondPage } from "./wallet-page.ts";
 import {
@@ -43,7 +43,7 @@ const HISTORY_ORDER: Order = ["descending", "ascending", "descending", "descendi
 
 /** Names the list of a question, for its cursors. */
 const nameQuestion = (list: string, { limit, cursor, partial, minBlock, ...question }: ListValues) =>
-  nameList({ list, ...question });
+  hashQuestion({ list, ...question });
 
 type WalletDependencies = Pick<Dependencies, "database" | "shards">;
 

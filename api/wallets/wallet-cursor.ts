@@ -15,7 +15,7 @@ export type WalletCursor = {
  * Names a list by its question. With the cursor of another list, a page would silently skip rows. The name starts with
  * the number of parts of the list's positions: the history is ordered by time, then by four numbers like the others.
  */
-export const nameList = (question: { list: string; [name: string]: unknown }): string => {
+export const hashQuestion = (question: { list: string; [name: string]: unknown }): string => {
   const hash = createHash("sha256").update(JSON.stringify(question)).digest("base64url");
   return `${question.list === "history" ? 5 : 4}${hash.slice(0, 15)}`;
 };

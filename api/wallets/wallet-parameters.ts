@@ -166,7 +166,7 @@ const canBeOf = (
   const isOfAll = asked.chainId.length === 0;
   const networks = findNetworks(shards, asked);
   // While a shard has not started, its networks are not known: that is a 503.
-  const isAsked = (id: number) => networks.includes(id) || (isOfAll && shards.findUnknownChains() !== null);
+  const isAsked = (id: number) => networks.includes(id) || (isOfAll && shards.explainUnknownChains() !== null);
   return (
     isAsked(chainOf(cursor)) &&
     cursor.blocks.every(([id]) => block === "finalized" && isAsked(Number(id))) &&

@@ -54,7 +54,7 @@ const STATEMENTS = (["v1", "v2"] as const).flatMap((version) => [
     { statement: checkStatement(writer, { schema: "registry", check }, "one"), values: QUESTION },
   ]),
   ...[false, true].flatMap((hasDetails) => {
-    const kind = { schema: "registry", version, hasDetails };
+    const kind = { schema: "registry", version, hasDetails, moment: "now" } as const;
     const list = { chainId: "1", wallet: "'0xa'", ...PLACE };
     return [
       ...["100", "null"].map((limit) => ({
@@ -90,7 +90,7 @@ const PAST_STATEMENTS = (["v1", "v2"] as const).flatMap((version) => [
     ];
   }),
   ...[false, true].flatMap((hasDetails) => {
-    const kind = { schema: "registry", version, hasDetails, block: "5" };
+    const kind = { schema: "registry", version, hasDetails, moment: "past" } as const;
     const page: Record<string, string> = {
       chainId: "1",
       wallet: "'0xa'",
