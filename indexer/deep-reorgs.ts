@@ -2,6 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { HeadFetcher } from "./fetch-heads.ts";
 import type { ChainPlan, IndexPlan } from "./plan.ts";
 import type { FinalBlock, FinalBlocks, Finality } from "./shards/final-blocks.ts";
+import { readFinalBlocks, readFinality, saveFinalBlock } from "./shards/final-blocks.ts";
 import type { Heads } from "./shards/heads.ts";
 import type { IndexerDatabase } from "./shards/index-database.ts";
 import type { ValidBlock } from "./shards/rewind-chain.ts";
@@ -45,7 +46,8 @@ export class DeepReorgs {
     this.#checkedAt = Number.NEGATIVE_INFINITY;
     const { schema, plan, database } = this.#options;
     const known = new Map<ChainPlan, FinalBlocks>();
-    for (const chain of plan.chains) known.set(chain, await database.readFinalBlocks(schema, chain.chainId));
+    for (const chain of plan.chains)
+      known.set(chain, await readFinalBlocks(database.connection, schema, chain.chainId));
     const found = await Promise.all(
       [...known].map(async ([chain, blocks]) => ({
         chainId: chain.chainId,
@@ -55,7 +57,7 @@ export class DeepReorgs {
     );
     for (const { chainId, valid, final } of found) {
       if (valid) await database.rewindChain(schema, valid);
-      if (final) await database.saveFinalBlock(schema, chainId, final);
+      if (final) await saveFinalBlock(database.connection, schema, chainId, final);
     }
   }
 
@@ -73,7 +75,7 @@ export class DeepReorgs {
     const isDue = now - this.#checkedAt >= CHECK_INTERVAL_MS;
     if (this.#replaced || (!isDue && this.#candidates.size === 0)) return this.#replaced;
     if (isDue) this.#checkedAt = now;
-    for (const finality of await this.#options.database.readFinality(this.#options.schema)) {
+    for (const finality of await readFinality(this.#options.database.connection, this.#options.schema)) {
       await this.#storeCandidate(finality, newHeads);
       if (isDue) await this.#startComparison(finality);
     }
@@ -87,11 +89,11 @@ export class DeepReorgs {
     if (head && head.fetchedAt > candidate.fetchedAt) candidate.head ??= head.number;
     if (candidate.head === undefined || indexed <= candidate.head) return;
     this.#candidates.delete(chainId);
-    await this.#options.database.saveFinalBlock(this.#options.schema, chainId, candidate);
+    await saveFinalBlock(this.#options.database.connection, this.#options.schema, chainId, candidate);
   }
 
   async #startComparison({ chainId, final }: Finality): Promise<void> {
-    const { stored, valid } = await this.#options.database.readFinalBlocks(this.#options.schema, chainId);
+    const { stored, valid } = await readFinalBlocks(this.#options.database.connection, this.#options.schema, chainId);
     if (valid !== null) this.#replaced = describeReplaced(chainId, valid + 1);
     // Not awaited: an endpoint may take its time. If it fails, the next comparison asks again.
     this.#compare(chainId, final, stored[0]).catch(() => {});

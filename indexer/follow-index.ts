@@ -7,9 +7,12 @@ import type { HeadFetcher } from "./fetch-heads.ts";
 import type { IndexPlan } from "./plan.ts";
 import { ShardAdvisor } from "./shard-advisor.ts";
 import type { Head, Heads } from "./shards/heads.ts";
+import { hasCaughtUp, saveHeads } from "./shards/heads.ts";
 import type { IndexerDatabase } from "./shards/index-database.ts";
 import { IndexTakenError } from "./shards/index-lock.ts";
 import type { IndexProgress } from "./shards/progress.ts";
+import { readProgress } from "./shards/progress.ts";
+import { summarise } from "./shards/summarise.ts";
 import { MAX_RESTARTS, StallWatch } from "./stall-watch.ts";
 
 const CATCHING_UP_INTERVAL_MS = 500;
@@ -118,7 +121,7 @@ export class IndexFollower {
     if (!run.isGuarded) run.isGuarded = await database.guardCommits(schema);
     const { newHeads } = run;
     run.newHeads = new Map();
-    if (newHeads.size > 0) await database.saveHeads(schema, plan.chains, newHeads);
+    if (newHeads.size > 0) await saveHeads(database.connection, schema, plan.chains, newHeads);
     if (!run.hasCaughtUp) await this.#serve(run);
     if (!run.isServed) return undefined;
     await this.#maintain();
@@ -127,13 +130,13 @@ export class IndexFollower {
 
   async #serve(run: Run): Promise<void> {
     const { shard, schema, database, onProgress, onReady } = this.#options;
-    await onProgress?.(await database.readProgress(schema));
+    await onProgress?.(await readProgress(database.connection, schema));
     if (!run.isServed && (await database.serve(shard, schema, run.startHeads))) {
       run.isServed = true;
       this.#hasServed = true;
       this.#stalls.startRun(performance.now());
     }
-    if (!run.isServed || !(await database.hasCaughtUp(schema, run.startHeads))) return;
+    if (!run.isServed || !(await hasCaughtUp(database.connection, schema, run.startHeads))) return;
     run.hasCaughtUp = true;
     // Before, chains without an indexed block had nothing to summarise.
     this.#summarisedAt = Number.NEGATIVE_INFINITY;
@@ -148,7 +151,7 @@ export class IndexFollower {
       log(`${replaced}: a reorg was deeper than final.`);
       return "stalled";
     }
-    const progress = await database.readProgress(schema);
+    const progress = await readProgress(database.connection, schema);
     this.#shardAdvisor.check(progress);
     const stalled = this.#stalls.findStalled(progress, newHeads, now);
     if (!stalled) return undefined;
@@ -166,7 +169,7 @@ export class IndexFollower {
     for (const dropped of await database.dropSuperseded(shard)) log(`Dropped ${dropped}: ${schema} has replaced it.`);
     await database.updateAnalytics();
     if (performance.now() - this.#summarisedAt < SUMMARY_INTERVAL_MS) return;
-    if (await database.summarise(schema)) this.#summarisedAt = performance.now();
+    if (await summarise(database.connection, schema)) this.#summarisedAt = performance.now();
   }
 }
 

@@ -12,9 +12,11 @@ import { checkEndpoints, preparePlan } from "./prepare-plan.ts";
 import type { IndexerSettings } from "./settings.ts";
 import { startEndingLongReaders } from "./shards/end-long-readers.ts";
 import type { Heads } from "./shards/heads.ts";
+import { saveHeads } from "./shards/heads.ts";
 import { IndexerDatabase } from "./shards/index-database.ts";
 import { IndexTakenError } from "./shards/index-lock.ts";
 import type { IndexProgress } from "./shards/progress.ts";
+import { readProgress } from "./shards/progress.ts";
 import { startPonder } from "./start-ponder.ts";
 
 const ROOT = join(import.meta.dirname, "..");
@@ -69,7 +71,7 @@ const indexShard = async (settings: IndexerSettings, database: IndexerDatabase, 
   const prepared = await rejectOnAbort(signal, preparePlan(settings, database, log));
   const schema = `${settings.shard}_${computeIndexId(prepared.chains)}`;
   await database.takeIndex(settings.shard, schema);
-  const progress = await database.readProgress(schema);
+  const progress = await readProgress(database.connection, schema);
   const plan = await rejectOnAbort(signal, checkHistory(prepared, progress, log, signal));
   const headFetcher = new HeadFetcher(plan);
   const deepReorgs = new DeepReorgs({ schema, plan, database, headFetcher, log });
@@ -136,7 +138,7 @@ const prepareRun = async (index: Index): Promise<RunStart> => {
   const isGuarded = await database.beginRun(settings.shard, schema);
   const heads = await rejectOnAbort(options.signal, headFetcher.fetchAll());
   await rejectOnAbort(options.signal, deepReorgs.rewind(heads));
-  await database.saveHeads(schema, plan.chains, heads);
+  await saveHeads(database.connection, schema, plan.chains, heads);
   await database.serveFromHeads(schema);
   return { heads, isGuarded };
 };

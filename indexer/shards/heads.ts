@@ -22,7 +22,7 @@ export const hasCaughtUp = async (
   client: Queryable,
   schema: string,
   heads: Heads,
-  servedSchema: string | null,
+  servedSchema: string | null = null,
 ): Promise<boolean> => {
   if (!(await isPonderReady(client, schema))) return false;
 

@@ -1,26 +1,16 @@
 import pg from "pg";
 import type { RegistryVersion } from "../../registry/networks.ts";
 import { ANALYTICS_LOCK, updateAnalytics } from "../analytics/update-analytics.ts";
-import type { ChainPlan, RegistryPlan } from "../plan.ts";
+import type { RegistryPlan } from "../plan.ts";
 import { IndexerConnection, YIELD_TO_READERS } from "./connection.ts";
 import { CREATE_TABLES } from "./create-tables.ts";
-import {
-  type FinalBlock,
-  type FinalBlocks,
-  type Finality,
-  readFinalBlocks,
-  readFinality,
-  saveFinalBlock,
-} from "./final-blocks.ts";
 import { guardCommits, readTimeline } from "./guard-commits.ts";
-import { type Heads, hasCaughtUp, saveHeads } from "./heads.ts";
+import { type Heads, hasCaughtUp } from "./heads.ts";
 import { createLock, dropLock, takeLock, tryLock } from "./locks.ts";
 import { clearIndexedBlocks, isPonderReady, resetPonderMeta } from "./ponder-tables.ts";
-import { type IndexProgress, readProgress } from "./progress.ts";
 import type { Queryable } from "./queryable.ts";
 import { rewindChain, type ValidBlock } from "./rewind-chain.ts";
 import { replaceViews } from "./shard-views.ts";
-import { summarise } from "./summarise.ts";
 
 /** The lock for creating tables, shared by all indexers: two concurrent "create if not exists" can fail. */
 const TABLES_LOCK = "tables";
@@ -30,18 +20,19 @@ class FellBehindError extends Error {}
 
 /** An indexer's database: its own tables, the lock of its index, and the life cycle of index schemas. */
 export class IndexerDatabase {
-  readonly #connection: IndexerConnection;
+  /** What reads and writes without a transaction of its own takes the connection. */
+  readonly connection: IndexerConnection;
   /** The timeline of Postgres when the run began. */
   #timeline: string | null = null;
 
   private constructor(url: string) {
-    this.#connection = new IndexerConnection(url);
+    this.connection = new IndexerConnection(url);
   }
 
   static async connect(url: string): Promise<IndexerDatabase> {
     const database = new IndexerDatabase(url);
-    for (const lock of [TABLES_LOCK, ANALYTICS_LOCK]) await createLock(database.#connection, lock);
-    await database.#connection.runTransaction(async (client) => {
+    for (const lock of [TABLES_LOCK, ANALYTICS_LOCK]) await createLock(database.connection, lock);
+    await database.connection.runTransaction(async (client) => {
       await takeLock(client, TABLES_LOCK);
       await client.query(CREATE_TABLES);
     });
@@ -49,12 +40,12 @@ export class IndexerDatabase {
   }
 
   close(): Promise<void> {
-    return this.#connection.close();
+    return this.connection.close();
   }
 
   /** Reads the start block that a search has found. Earlier versions stored 0 for a search that failed. */
   async readStartBlock(chainId: number, registry: RegistryVersion, address: string): Promise<number | null> {
-    const { rows } = await this.#connection.query(
+    const { rows } = await this.connection.query(
       "select block from indexer.start_block where chain_id = $1 and registry = $2 and address = $3 and block > 0",
       [chainId, registry, address.toLowerCase()],
     );
@@ -62,7 +53,7 @@ export class IndexerDatabase {
   }
 
   async saveStartBlock(chainId: number, registry: RegistryVersion, { address, startBlock }: RegistryPlan) {
-    await this.#connection.query(
+    await this.connection.query(
       `insert into indexer.start_block (chain_id, registry, address, block) values ($1, $2, $3, $4)
        on conflict (chain_id, registry, address) do update set block = excluded.block where start_block.block = 0`,
       [chainId, registry, address.toLowerCase(), startBlock],
@@ -71,8 +62,8 @@ export class IndexerDatabase {
 
   /** Takes an index for this process. Throws an IndexTakenError if another process has it. */
   async takeIndex(shard: string, schema: string): Promise<void> {
-    await this.#connection.lockIndex(schema);
-    await this.#connection.query(
+    await this.connection.lockIndex(schema);
+    await this.connection.query(
       `insert into indexer.index (schema, shard, started_at) values ($1, $2, clock_timestamp())
        on conflict (schema) do update set started_at = excluded.started_at`,
       [schema, shard],
@@ -85,18 +76,18 @@ export class IndexerDatabase {
    * @returns true if Ponder's commits are guarded, false while Ponder has not created its tables
    */
   async beginRun(shard: string, schema: string): Promise<boolean> {
-    this.#timeline = await readTimeline(this.#connection);
-    this.#connection.wasLost = false;
+    this.#timeline = await readTimeline(this.connection);
+    this.connection.wasLost = false;
     const hide = "update indexer.shard set caught_up = false where name = $1 and schema = $2";
-    await this.#connection.query(hide, [shard, schema]);
-    await resetPonderMeta(this.#connection, schema);
-    await this.#connection.runTransaction((client) => clearIndexedBlocks(client, schema));
+    await this.connection.query(hide, [shard, schema]);
+    await resetPonderMeta(this.connection, schema);
+    await this.connection.runTransaction((client) => clearIndexedBlocks(client, schema));
     return this.guardCommits(schema);
   }
 
   /** @returns false while Ponder has not created its tables */
   guardCommits(schema: string): Promise<boolean> {
-    return guardCommits(this.#connection, schema, this.#timeline);
+    return guardCommits(this.connection, schema, this.#timeline);
   }
 
   /**
@@ -104,54 +95,28 @@ export class IndexerDatabase {
    * the next commit would leave a gap.
    */
   get hasLostConnection(): boolean {
-    return this.#connection.wasLost;
+    return this.connection.wasLost;
   }
 
   /** @returns the index that a shard's views show, or null if the shard has no views yet */
   async findServedSchema(shard: string): Promise<string | null> {
-    const { rows } = await this.#connection.query("select schema from indexer.shard where name = $1", [shard]);
+    const { rows } = await this.connection.query("select schema from indexer.shard where name = $1", [shard]);
     return rows[0]?.schema ?? null;
-  }
-
-  /** Stores the registries of an index, and its progress on each chain whose head is known. */
-  saveHeads(schema: string, chains: readonly ChainPlan[], heads: Heads): Promise<void> {
-    return saveHeads(this.#connection, schema, chains, heads);
   }
 
   /** Serves each chain of an index from its stored head on: readers may have seen that block, and see no earlier one. */
   async serveFromHeads(schema: string): Promise<void> {
-    await this.#connection.query("update indexer.chain set serve_from = newest_number where schema = $1", [schema]);
+    await this.connection.query("update indexer.chain set serve_from = newest_number where schema = $1", [schema]);
   }
 
   async countRestart(schema: string, chainId: number): Promise<void> {
     const count = "update indexer.chain set restarts = restarts + 1 where schema = $1 and chain_id = $2";
-    await this.#connection.query(count, [schema, chainId]);
-  }
-
-  readProgress(schema: string): Promise<IndexProgress[]> {
-    return readProgress(this.#connection, schema);
-  }
-
-  readFinality(schema: string): Promise<Finality[]> {
-    return readFinality(this.#connection, schema);
-  }
-
-  readFinalBlocks(schema: string, chainId: number): Promise<FinalBlocks> {
-    return readFinalBlocks(this.#connection, schema, chainId);
-  }
-
-  saveFinalBlock(schema: string, chainId: number, block: FinalBlock): Promise<void> {
-    return saveFinalBlock(this.#connection, schema, chainId, block);
+    await this.connection.query(count, [schema, chainId]);
   }
 
   /** Removes all that an index and Ponder's cache have of a chain after a block. */
   rewindChain(schema: string, block: ValidBlock): Promise<void> {
-    return this.#connection.runTransaction((client) => rewindChain(client, schema, block));
-  }
-
-  /** True if an index has reached the newest blocks that its chains had when Ponder started. */
-  hasCaughtUp(schema: string, heads: Heads): Promise<boolean> {
-    return hasCaughtUp(this.#connection, schema, heads, null);
+    return this.connection.runTransaction((client) => rewindChain(client, schema, block));
   }
 
   /**
@@ -165,9 +130,9 @@ export class IndexerDatabase {
     const served = await this.findServedSchema(shard);
     const isFresh = (client: Queryable) =>
       served === null || served === schema ? isPonderReady(client, schema) : hasCaughtUp(client, schema, heads, served);
-    if (!(await isFresh(this.#connection))) return false;
+    if (!(await isFresh(this.connection))) return false;
 
-    return this.#connection
+    return this.connection
       .runTransaction(async (client) => {
         await client.query(YIELD_TO_READERS);
         // Even if they show this index already: an earlier version may have defined them differently.
@@ -187,17 +152,9 @@ export class IndexerDatabase {
       });
   }
 
-  /**
-   * Adds final changes to the summary of an index, for about a second.
-   * @returns true if no final change is left
-   */
-  summarise(schema: string): Promise<boolean> {
-    return summarise(this.#connection, schema);
-  }
-
   /** Brings the schema "analytics" up to date with all shards of the database. */
   async updateAnalytics(): Promise<void> {
-    await this.#connection.runTransaction(async (client) => {
+    await this.connection.runTransaction(async (client) => {
       await client.query(YIELD_TO_READERS);
       await updateAnalytics(client);
     });
@@ -208,7 +165,7 @@ export class IndexerDatabase {
    * @returns the dropped schemas
    */
   async dropSuperseded(shard: string): Promise<string[]> {
-    const { rows } = await this.#connection.query<{ schema: string }>(
+    const { rows } = await this.connection.query<{ schema: string }>(
       `select old.schema from indexer.index old
        join indexer.shard on shard.name = old.shard
        join indexer.index served on served.schema = shard.schema
@@ -217,8 +174,8 @@ export class IndexerDatabase {
     );
     const dropped: string[] = [];
     for (const { schema } of rows) {
-      await createLock(this.#connection, schema);
-      await this.#connection.runTransaction(async (client) => {
+      await createLock(this.connection, schema);
+      await this.connection.runTransaction(async (client) => {
         if (!(await tryLock(client, schema)) || (await isServed(client, schema))) return;
         await client.query(YIELD_TO_READERS);
         await client.query(`drop schema if exists ${pg.escapeIdentifier(schema)} cascade`);

@@ -5,6 +5,7 @@ import type { InsightRows } from "../../api/insights/read-insights.ts";
 import { Problem } from "../../api/problem.ts";
 import type { components } from "../../client/src/openapi.ts";
 import { IndexerDatabase } from "../../indexer/shards/index-database.ts";
+import { summarise } from "../../indexer/shards/summarise.ts";
 import { createSampleDatabase, FRESH_FOR_A_DAY, NFT, startTestApi } from "../support/api.ts";
 import { readServedSchema } from "../support/index-copy.ts";
 import { expectCorrectSums } from "../support/index-state.ts";
@@ -39,7 +40,7 @@ const setUp = async () => {
        set finalized_checkpoint = overlay(finalized_checkpoint placing lpad($1::text, 16, '0') from 27 for 16)`,
       [block],
     );
-  return { databaseUrl, client, schema, finalize, summarise: () => indexer.summarise(schema) };
+  return { databaseUrl, client, schema, finalize, summarise: () => summarise(indexer.connection, schema) };
 };
 
 test("summarise(): sums and the rest of the log give the same as the whole log, however much is final", async () => {

@@ -3,6 +3,8 @@ import { expect, onTestFinished, test } from "vitest";
 import { DeepReorgs } from "../../indexer/deep-reorgs.ts";
 import { HeadFetcher } from "../../indexer/fetch-heads.ts";
 import { formatCheckpoint } from "../../indexer/shards/checkpoint.ts";
+import { readFinalBlocks } from "../../indexer/shards/final-blocks.ts";
+import { saveHeads } from "../../indexer/shards/heads.ts";
 import { IndexerDatabase } from "../../indexer/shards/index-database.ts";
 import { startRpcProxy } from "../support/rpc-proxy.ts";
 import { connectClient, createChain, createDatabase, waitUntil } from "../support/setup.ts";
@@ -38,7 +40,7 @@ const setUp = async () => {
   const start = async () => {
     const heads = await headFetcher.fetchAll();
     await deepReorgs.rewind(heads);
-    await database.saveHeads(SCHEMA, chains, heads);
+    await saveHeads(database.connection, SCHEMA, chains, heads);
   };
   await start();
 
@@ -65,7 +67,8 @@ const setUp = async () => {
       await new Promise((resolve) => setTimeout(resolve, 100));
       return deepReorgs.check(await headFetcher.fetchAll(), now);
     },
-    readFinalBlocks: async () => (await database.readFinalBlocks(SCHEMA, chainId)).stored.map(({ number }) => number),
+    readFinalBlocks: async () =>
+      (await readFinalBlocks(database.connection, SCHEMA, chainId)).stored.map(({ number }) => number),
   };
 };
 

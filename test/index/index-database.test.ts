@@ -3,6 +3,7 @@ import type pg from "pg";
 import { expect, onTestFinished, test } from "vitest";
 import type { ChainPlan } from "../../indexer/plan.ts";
 import type { Heads } from "../../indexer/shards/heads.ts";
+import { hasCaughtUp, saveHeads } from "../../indexer/shards/heads.ts";
 import { IndexerDatabase } from "../../indexer/shards/index-database.ts";
 import { IndexTakenError } from "../../indexer/shards/index-lock.ts";
 import { connectClient, createDatabase } from "../support/setup.ts";
@@ -58,7 +59,7 @@ const PLAN: ChainPlan[] = [
 /** Prepares an index as the indexer does before Ponder starts. */
 const prepareIndex = async (indexer: IndexerDatabase, schema: string, heads: Heads = HEADS) => {
   await indexer.takeIndex("registry", schema);
-  await indexer.saveHeads(schema, PLAN, heads);
+  await saveHeads(indexer.connection, schema, PLAN, heads);
   await indexer.serveFromHeads(schema);
 };
 
@@ -71,11 +72,11 @@ test("serve() shows each chain of the first index when the chain has caught up",
   const heads = new Map([...HEADS, [10, createHead(50n)]]);
   await prepareIndex(indexer, "registry_0000000001", heads);
   expect(await indexer.serve("registry", "registry_0000000001", heads)).toBe(true);
-  expect(await indexer.hasCaughtUp("registry_0000000001", heads)).toBe(false);
+  expect(await hasCaughtUp(indexer.connection, "registry_0000000001", heads)).toBe(false);
   expect(await shown()).toEqual([{ number: 100 }]);
 
   await client.query("update registry_0000000001.indexed_block set number = 50 where chain_id = 10");
-  expect(await indexer.hasCaughtUp("registry_0000000001", heads)).toBe(true);
+  expect(await hasCaughtUp(indexer.connection, "registry_0000000001", heads)).toBe(true);
   expect(await shown()).toEqual([{ number: 100 }, { number: 50 }]);
 });
 
@@ -210,10 +211,10 @@ test("saveHeads() stores the progress of each chain, and deleting the index dele
       .rows;
 
   await indexer.takeIndex("registry", "registry_0000000001");
-  await indexer.saveHeads("registry_0000000001", PLAN, HEADS);
+  await saveHeads(indexer.connection, "registry_0000000001", PLAN, HEADS);
   expect(await noted()).toEqual([{ chain_id: 1, newest_number: 100, reached_number: 0, v1: null, v2: "0xabc" }]);
   await createIndex(client, "registry_0000000001", "vault text", 60);
-  await indexer.saveHeads("registry_0000000001", PLAN, HEADS);
+  await saveHeads(indexer.connection, "registry_0000000001", PLAN, HEADS);
   expect(await noted()).toEqual([{ chain_id: 1, newest_number: 100, reached_number: 60, v1: null, v2: "0xabc" }]);
 
   await client.query("delete from indexer.index");
@@ -228,9 +229,9 @@ test("saveHeads() stores when a head was fetched, and nothing for a chain withou
     (await client.query("select extract(epoch from now() - seen_at)::float8 as age from indexer.chain")).rows[0]?.age;
 
   const head = { number: 100n, timestamp: 1_700_000_000n, fetchedAt: performance.now() - 60_000 };
-  await indexer.saveHeads("registry_0000000001", PLAN, new Map([[1, head]]));
+  await saveHeads(indexer.connection, "registry_0000000001", PLAN, new Map([[1, head]]));
   expect(await readAge()).toBeGreaterThan(59);
   expect(await readAge()).toBeLessThan(90);
-  await indexer.saveHeads("registry_0000000001", PLAN, new Map());
+  await saveHeads(indexer.connection, "registry_0000000001", PLAN, new Map());
   expect(await readAge()).toBeGreaterThan(59);
 });

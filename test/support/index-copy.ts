@@ -1,5 +1,6 @@
 import type pg from "pg";
 import type { ChainPlan } from "../../indexer/plan.ts";
+import { saveHeads } from "../../indexer/shards/heads.ts";
 import { IndexerDatabase } from "../../indexer/shards/index-database.ts";
 import { createSampleDatabase, FRESH_FOR_A_DAY, startTestApi } from "./api.ts";
 import { connectClient } from "./setup.ts";
@@ -67,7 +68,7 @@ export const takeCopy = async (databaseUrl: string, client: pg.Client, shard: st
     v1: { address: v1, startBlock: 0 },
     v2: { address: v2, startBlock: 0 },
   }));
-  await indexer.saveHeads(schema, plan, heads);
+  await saveHeads(indexer.connection, schema, plan, heads);
   return { indexer, serve: () => indexer.serve(shard, schema, heads) };
 };
 
