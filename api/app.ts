@@ -27,7 +27,7 @@ import { renderReference } from "./pages/render-reference.ts";
 import { methodNotAllowed, Problem } from "./problem.ts";
 import { EXPOSED_HEADERS, respondProblem } from "./respond.ts";
 import { addGrants } from "./wallets/grant-routes.ts";
-import { addWalletLists } from "./wallets/list-routes.ts";
+import { addWalletLists } from "./wallets/wallet-list-routes.ts";
 
 type AppOptions = {
   dependencies: Omit<Dependencies, "log"> & { digests: StateDigests; insights: InsightsCache };

@@ -137,7 +137,7 @@ const toNumber = (digits: string | null) => (digits === null ? null : Number(dig
 const explainUnanswered = (unanswered: readonly Unanswered[], hasOthers: boolean): Problem => {
   const [{ problem: first }] = unanswered as [Unanswered];
   const reasons = unanswered.map(({ chainId, problem: { message } }) =>
-    chainId === null || message.startsWith("Chain ") ? message : `${describeChain(chainId)}: ${message}`,
+    chainId === null || message.startsWith(describeChain(chainId)) ? message : `${describeChain(chainId)}: ${message}`,
   );
   const hint = hasOthers ? ["With partial=true, the answer has the other networks."] : [];
   return new Problem(first.problem, [...new Set(reasons), ...hint].join(" "), first.extras);
