@@ -18,7 +18,9 @@ type Row<Name> = {
   returns: "boolean" | "balance";
   /** The registry's function that answers it. */
   contractFunction: string;
+  /** Its name on the pages. */
   label: string;
+  /** Its description in the OpenAPI document and in the database. */
   meaning: string;
 };
 

@@ -14,11 +14,10 @@ const BALANCE = z.union([z.bigint().openapi({ type: "integer", minimum: 0 }), z.
   description: `The delegated balance: ${MAX_UINT256} under a broader delegation, 0 without any.`,
 });
 
-const summaryOf = ({ name, returns, label }: Check): string => {
-  if (returns === "balance") return `How much of an ${label.replace(" amount", "")} token is delegated?`;
-  return name === "all"
-    ? "May it act for the whole wallet?"
-    : `May it act for a ${name === "contract" ? name : "token"}?`;
+const summaryOf = ({ name, takes, returns, satisfiedBy }: Check): string => {
+  if (returns === "balance") return `How much of an ${satisfiedBy.at(-1)} token is delegated?`;
+  if (takes.includes("tokenId")) return "May it act for a token?";
+  return `May it act for ${name === "all" ? "the whole wallet" : "a contract"}?`;
 };
 
 const describeCheck = (check: Check): Omit<RouteConfig, "path" | "request"> & { path: string } => {

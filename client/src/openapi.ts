@@ -132,7 +132,7 @@ export interface paths {
       cookie?: never;
     };
     /**
-     * How much of an ERC-20 token is delegated?
+     * How much of an ERC20 token is delegated?
      * @description The balance of an ERC20 contract that the vault has delegated: 0 without a delegation, 2^256-1 under one for the contract or the whole vault.
      */
     get: operations["v2CheckErc20"];
@@ -152,7 +152,7 @@ export interface paths {
       cookie?: never;
     };
     /**
-     * How much of an ERC-1155 token is delegated?
+     * How much of an ERC1155 token is delegated?
      * @description The balance of an ERC1155 token that the vault has delegated: 0 without a delegation, 2^256-1 under one for the contract or the whole vault.
      */
     get: operations["v2CheckErc1155"];
