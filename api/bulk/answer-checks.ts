@@ -54,16 +54,19 @@ export class BulkChecks {
         return { values, chains };
       },
       read: ({ values, chains }, { chainId }, index): Answer => {
-        const block = chains.get(chainId);
-        if (!block || block instanceof Problem) return block ?? "";
+        const [block, value] = [chains.get(chainId), values[index]];
+        if (!block || value === undefined) throw new Error(`A check of chain ${chainId} has no answer.`);
+        if (block instanceof Problem) return block;
         blocks.set(chainId, block);
-        return values[index] ?? "";
+        return value;
       },
     });
-    return {
-      answers: read.map((question) => (question instanceof Problem ? question : (answers.get(question) ?? ""))),
-      blocks,
+    const answerOf = (question: CheckQuestion): Answer => {
+      const answer = answers.get(question);
+      if (answer === undefined) throw new Error(`Check ${question.check.name} has no answer.`);
+      return answer;
     };
+    return { answers: read.map((check) => (check instanceof Problem ? check : answerOf(check))), blocks };
   }
 }
 

@@ -57,7 +57,7 @@ const findStatement = memoizeByDatabase((database, schema: string, moment: strin
 
 export type BulkAnswers = {
   /** In the order of the questions: true, false, or the digits of a balance. */
-  values: string[];
+  values: (string | undefined)[];
   /** By chain. */
   freshness: Map<number, Freshness | null>;
 };
@@ -79,7 +79,7 @@ export const answerTogether = async (
   }
 
   const rows = await database.read("bulk", findStatement(database, schema, moment), parameters);
-  const values: string[] = new Array(questions.length).fill("");
+  const values: (string | undefined)[] = new Array(questions.length);
   const freshness = new Map<number, Freshness | null>();
   for (const row of rows) {
     if (row.check === null) {
@@ -92,7 +92,7 @@ export const answerTogether = async (
     if (answers.length !== indexes.length) {
       throw new Error(`${answers.length} answers to ${indexes.length} questions of ${row.check}.`);
     }
-    for (const [place, index] of indexes.entries()) values[index] = answers[place] ?? "";
+    for (const [place, index] of indexes.entries()) values[index] = answers[place];
   }
   return { values, freshness };
 };

@@ -50,8 +50,8 @@ export const addChecks = (app: ApiApp, { database, shards, batches }: Dependenci
     addOperation(app, createRoute({ ...describeCheck(check), request }), async (c) => {
       const { question, values } = read(c);
       const { chainId } = question;
-      const asked = { block: shards.findBlock(chainId, values), minBlock: values.minBlock };
       const schema = shards.findSchema(version, chainId);
+      const asked = { block: shards.findBlock(chainId, values), minBlock: values.minBlock };
       const { value, freshness } = await checks.answer(schema, { ...question, block: asked.block });
       const headers = answerHeaders(shards.requireFresh(chainId, freshness, asked), asked);
       return respond(c, 200, values.numbers === "string" ? `"${value}"` : value, headers);

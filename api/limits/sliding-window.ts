@@ -81,7 +81,7 @@ export class SlidingWindow {
     return this.#clients.size;
   }
 
-  /** What is left of the limit, and the time until it admits `wanted` requests together. */
+  /** Describes the remaining requests, and the time until `wanted` more are admitted together. */
   #describe(client: Client, now: number, wanted: number): Omit<Decision, "isAdmitted"> {
     const { requests, windowMs } = this.#limit;
     // All admissions above the limit have to leave the window first. record() may exceed it too.

@@ -12,7 +12,7 @@ type Question<Part, Located, Found, Answer> = {
 
 /**
  * Asks a question with parts for several shards. A part without an answer has a problem: its own, or that of its shard
- * if that cannot be read in time. If the database is out of reach, the whole question fails.
+ * if that cannot be read. If no shard answers in time, or the database is out of reach, the whole question fails.
  */
 export const askPerShard = async <Part, Located, Found, Answer>({
   parts,
@@ -34,21 +34,27 @@ export const askPerShard = async <Part, Located, Found, Answer>({
     ofSchema.push({ part, located });
     bySchema.set(schema, ofSchema);
   }
+  const failures: Problem[] = [];
   const answerSchema = async ([schema, ofSchema]: [string, { part: Part; located: Located }[]]) => {
     const found = await ask(
       schema,
       ofSchema.map(({ located }) => located),
     ).catch((error) => {
-      if (error instanceof Problem && error.problem !== "database-unavailable") return error;
-      throw error;
+      if (!(error instanceof Problem) || error.problem === "database-unavailable") throw error;
+      failures.push(error);
+      return error;
     });
     for (const [index, { part, located }] of ofSchema.entries()) {
       answers.set(part, found instanceof Problem ? found : orProblem(() => read(found, located, index)));
     }
   };
   await Promise.all([...bySchema].map(answerSchema));
+  const [first] = failures;
+  if (first && failures.length === bySchema.size && failures.every(isTemporary)) throw first;
   return answers;
 };
+
+const isTemporary = ({ problem }: Problem): boolean => problem !== "not-indexed";
 
 /** Calls a function, and returns the problem that it throws. */
 export const orProblem = <Value>(find: () => Value): Value | Problem => {

@@ -9,7 +9,7 @@ import { type CandidateRow, findGrants, type GrantsPosition } from "./find-grant
 import { hashQuestion, type WalletCursor } from "./wallet-cursor.ts";
 import { showDelegation } from "./wallet-json.ts";
 import { countRowsToRead, cutPage, type Listable, type Order, respondPage } from "./wallet-page.ts";
-import { findCheck, type NetworkValues, type ScopeValues, versionsOf } from "./wallet-parameters.ts";
+import { chooseCheck, type NetworkValues, type ScopeValues, versionsOf } from "./wallet-parameters.ts";
 
 export type GrantsValues = NetworkValues &
   ScopeValues & {
@@ -22,7 +22,7 @@ export type GrantsValues = NetworkValues &
 
 /** Names the list of a question, for its cursors. */
 export const nameGrants = ({ limit, cursor, partial, minBlock, ...question }: GrantsValues): string =>
-  hashQuestion({ ...question, check: findCheck(question) });
+  hashQuestion({ ...question, check: chooseCheck(question) });
 
 /** By chain, breadth, block and log index. */
 const ORDER: Order = ["ascending", "ascending", "ascending", "ascending"];
@@ -33,7 +33,7 @@ export const answerGrants = async (
   values: GrantsValues,
 ): Promise<Response> => {
   const { list, wallet, contract = NO_CONTRACT, tokenId = `${NO_TOKEN}`, rights, other, limit, timestamp } = values;
-  const check = findCheck(values);
+  const check = chooseCheck(values);
   const question = {
     wallet,
     end: list === "vaults" ? "delegate" : "vault",

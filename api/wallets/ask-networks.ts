@@ -36,6 +36,8 @@ export const askNetworks = async <Row>(
   values: NetworkValues,
   ask: AskSchema<Row>,
 ): Promise<NetworksAnswer<Row>> => {
+  // Before the first wait: a refresh of the shards in between could find the unknown networks, which were not asked.
+  const unanswered = findUnknownNetworks(shards, values);
   const kept = new Map(values.cursor?.blocks);
   const rows: Row[] = [];
   const found = await askPerShard({
@@ -56,7 +58,6 @@ export const askNetworks = async <Row>(
       return answer;
     },
   });
-  const unanswered = findUnknownNetworks(shards, values);
   const answered = new Map<number, NetworkAnswer>();
   for (const [chainId, answer] of found) {
     if (answer instanceof Problem) unanswered.push({ chainId, problem: answer });

@@ -12,7 +12,7 @@ export type WalletCursor = {
 };
 
 /**
- * Names a list by its question. With the cursor of another list, a page would silently skip rows. The name starts with
+ * Hashes the question of a list. With the cursor of another list, a page would silently skip rows. The hash starts with
  * the number of parts of the list's positions: the history is ordered by time, then by four numbers like the others.
  */
 export const hashQuestion = (question: { list: string; [name: string]: unknown }): string => {

@@ -104,7 +104,7 @@ export type ScopeValues = {
 };
 
 /** Finds the check that the parameters name. */
-export const findCheck = ({ check, contract, tokenId }: ScopeValues): CheckName =>
+export const chooseCheck = ({ check, contract, tokenId }: ScopeValues): CheckName =>
   check ?? (tokenId !== undefined ? "token" : contract !== undefined ? "contract" : "all");
 
 export const versionsOf = (registry: RegistryVersion | "both"): readonly RegistryVersion[] =>
@@ -114,7 +114,7 @@ export const versionsOf = (registry: RegistryVersion | "both"): readonly Registr
 export const validateScope = (values: ScopeValues & { registry?: RegistryVersion | "both" }): ParameterError[] => {
   // An invalid parameter has no key, and is reported already.
   if (!("check" in values && "contract" in values && "tokenId" in values) || !values.registry) return [];
-  const check = findCheck(values);
+  const check = chooseCheck(values);
   if (askRegistries(versionsOf(values.registry), check).length === 0) {
     return [{ parameter: "check", message: "is for balances, which only v2 has" }];
   }

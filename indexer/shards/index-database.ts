@@ -20,7 +20,7 @@ class FellBehindError extends Error {}
 
 /** An indexer's database: its own tables, the lock of its index, and the life cycle of index schemas. */
 export class IndexerDatabase {
-  /** What reads and writes without a transaction of its own takes the connection. */
+  /** For functions that need no transaction. */
   readonly connection: IndexerConnection;
   /** The timeline of Postgres when the run began. */
   #timeline: string | null = null;

@@ -38,6 +38,16 @@ test("askPerShard() fails only the parts of a shard that is too slow", async () 
   expect(Object.fromEntries(answers)).toEqual({ 1: tooSlow, 2: tooSlow, 3: "b3", 4: notIndexed });
 });
 
+test("askPerShard() fails as a whole if every shard is too slow", async () => {
+  const tooSlow = overloaded("The answer took too long to find.");
+  await expect(askChains(() => Promise.reject(tooSlow))).rejects.toBe(tooSlow);
+});
+
+test("askPerShard() fails each part if every shard is being built anew", async () => {
+  const answers = await askChains(() => Promise.reject(notIndexed));
+  expect(Object.fromEntries(answers)).toEqual({ 1: notIndexed, 2: notIndexed, 3: notIndexed, 4: notIndexed });
+});
+
 test.for([
   ["the database is out of reach", databaseUnavailable()],
   ["an error is unexpected", new TypeError("cannot read")],

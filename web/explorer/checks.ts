@@ -17,7 +17,7 @@ export const describeSubject = ({ name, takes }: Check, contract: string, tokenI
 };
 
 /** Names the scopes that satisfy a check, the narrowest first. */
-export const describeScopes = ({ satisfiedBy }: Check): string =>
-  ["the whole wallet", "this contract or the whole wallet", "this token, its contract or the whole wallet"][
-    satisfiedBy.length - 1
-  ] ?? "this";
+export const describeScopes = ({ name }: Check): string => {
+  if (name === "all") return "the whole wallet";
+  return name === "contract" ? "this contract or the whole wallet" : "this token, its contract or the whole wallet";
+};

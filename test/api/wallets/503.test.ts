@@ -1,5 +1,10 @@
+import { pino } from "pino";
 import { expect } from "vitest";
-import { FRESH_FOR_A_DAY, HOT, startTestApi, VAULT } from "../../support/api.ts";
+import { Database } from "../../../api/database/database.ts";
+import { parseApiSettings } from "../../../api/settings.ts";
+import { Shards } from "../../../api/shards/shards.ts";
+import { askNetworks } from "../../../api/wallets/ask-networks.ts";
+import { createSampleDatabase, FRESH_FOR_A_DAY, HOT, startTestApi, VAULT } from "../../support/api.ts";
 import { hideLogColumn, startChangedSamples } from "../../support/index-copy.ts";
 import { test } from "../../support/test.ts";
 import {
@@ -77,6 +82,27 @@ test("a network of an early page that is not known any more, while its shard has
     detail: expect.stringContaining('The chains of shard "later" are not known: it has not started.'),
   });
   expect(await askWalletProblem(samples, path)).toMatchObject({ status: 400, errors: ["cursor"] });
+});
+
+test("a shard that starts while the networks of another one are asked", async ({ onTestFinished }) => {
+  const databaseUrl = await createSampleDatabase();
+  const database = new Database(databaseUrl, pino({ enabled: false }));
+  onTestFinished(() => database.close());
+  const shards = new Shards(database, parseApiSettings({ INDEX_SCHEMAS: "registry,later" }));
+  await shards.refresh();
+  const answer = askNetworks(shards, { chainId: [], registry: "both", partial: false, limit: 1 }, async () => {
+    await database.db.execute(
+      "insert into indexer.index (schema, shard, started_at) values ('later_1', 'later', now())",
+    );
+    await database.db.execute(
+      `insert into indexer.chain select (jsonb_populate_record(known, '{"schema": "later_1", "chain_id": 10}')).*
+       from indexer.chain known where chain_id = 1`,
+    );
+    await shards.refresh();
+    expect(shards.notStarted).toEqual([]);
+    return { rows: [], blocks: new Map() };
+  });
+  await expect(answer).rejects.toThrow('The chains of shard "later" are not known: it has not started.');
 });
 
 test("a block that a forged cursor calls final", async () => {
