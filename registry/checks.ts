@@ -136,6 +136,10 @@ export const CHECK_NAMES: readonly CheckName[] = [...new Set(CHECKS.map(({ name 
 
 export const takes = (check: Check, parameter: CheckParameter): boolean => check.takes.includes(parameter);
 
+/** True if the check of this name takes a parameter, in any registry. */
+export const takesByName = (name: CheckName, parameter: CheckParameter): boolean =>
+  CHECKS.some((check) => check.name === name && takes(check, parameter));
+
 /** True for a check, of any registry, that returns a balance. */
 export const isBalanceCheck = (name: CheckName): boolean =>
   CHECKS.some((check) => check.name === name && check.returns === "balance");

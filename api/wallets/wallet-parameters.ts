@@ -1,6 +1,6 @@
 import { z } from "@hono/zod-openapi";
 import type { Address } from "viem";
-import { CHECK_NAMES, CHECKS, type CheckName, takes } from "../../registry/checks.ts";
+import { CHECK_NAMES, type CheckName, takesByName } from "../../registry/checks.ts";
 import { askRegistries } from "../../registry/grants.ts";
 import { networks, type RegistryVersion } from "../../registry/networks.ts";
 import {
@@ -120,7 +120,7 @@ export const validateScope = (values: ScopeValues & { registry?: RegistryVersion
   }
   return (["contract", "tokenId"] as const).flatMap((parameter) => {
     const isGiven = values[parameter] !== undefined;
-    if (isGiven === CHECKS.some((each) => each.name === check && takes(each, parameter))) return [];
+    if (isGiven === takesByName(check, parameter)) return [];
     return [{ parameter, message: isGiven ? `must not be given with the check ${check}` : "is required" }];
   });
 };

@@ -1,5 +1,5 @@
 import { checkRule, fromActive, fromLog } from "../../registry/check-rule.ts";
-import { CHECK_NAMES, CHECKS, type Check, isBalanceCheck, takes } from "../../registry/checks.ts";
+import { CHECK_NAMES, CHECKS, type Check, isBalanceCheck, takes, takesByName } from "../../registry/checks.ts";
 import { FULL_RIGHTS, MAX_UINT256, NO_CONTRACT, NO_TOKEN } from "../../registry/delegation.ts";
 import { askAnyCheck, otherEnd, type Source, selectCandidates, selectGrants } from "../../registry/grants.ts";
 import type { End } from "../../registry/state-at.ts";
@@ -233,9 +233,7 @@ const selectWalletsOf = (end: End, moment: Source["moment"]): string => {
 const defineWalletsOf = (end: End): SqlFunction => {
   const other = otherEnd(end);
   const balances = CHECK_NAMES.filter(isBalanceCheck);
-  const withToken = CHECK_NAMES.filter((name) =>
-    CHECKS.some((check) => check.name === name && takes(check, "tokenId")),
-  );
+  const withToken = CHECK_NAMES.filter((name) => takesByName(name, "tokenId"));
   const refuse = (message: string, values = "asked_check") => raise(message, values, "invalid_parameter_value");
   return {
     name: `analytics.${other}s_of`,

@@ -20,32 +20,36 @@ class FellBehindError extends Error {}
 
 /** An indexer's database: its own tables, the lock of its index, and the life cycle of index schemas. */
 export class IndexerDatabase {
-  /** For functions that need no transaction. */
-  readonly connection: IndexerConnection;
+  readonly #connection: IndexerConnection;
   /** The timeline of Postgres when the run began. */
   #timeline: string | null = null;
 
   private constructor(url: string) {
-    this.connection = new IndexerConnection(url);
+    this.#connection = new IndexerConnection(url);
   }
 
   static async connect(url: string): Promise<IndexerDatabase> {
     const database = new IndexerDatabase(url);
-    for (const lock of [TABLES_LOCK, ANALYTICS_LOCK]) await createLock(database.connection, lock);
-    await database.connection.runTransaction(async (client) => {
+    for (const lock of [TABLES_LOCK, ANALYTICS_LOCK]) await createLock(database.#connection, lock);
+    await database.#connection.runTransaction(async (client) => {
       await takeLock(client, TABLES_LOCK);
       await client.query(CREATE_TABLES);
     });
     return database;
   }
 
+  /** For functions that need no transaction. */
+  get connection(): Queryable {
+    return this.#connection;
+  }
+
   close(): Promise<void> {
-    return this.connection.close();
+    return this.#connection.close();
   }
 
   /** Reads the start block that a search has found. Earlier versions stored 0 for a search that failed. */
   async readStartBlock(chainId: number, registry: RegistryVersion, address: string): Promise<number | null> {
-    const { rows } = await this.connection.query(
+    const { rows } = await this.#connection.query(
       "select block from indexer.start_block where chain_id = $1 and registry = $2 and address = $3 and block > 0",
       [chainId, registry, address.toLowerCase()],
     );
@@ -53,7 +57,7 @@ export class IndexerDatabase {
   }
 
   async saveStartBlock(chainId: number, registry: RegistryVersion, { address, startBlock }: RegistryPlan) {
-    await this.connection.query(
+    await this.#connection.query(
       `insert into indexer.start_block (chain_id, registry, address, block) values ($1, $2, $3, $4)
        on conflict (chain_id, registry, address) do update set block = excluded.block where start_block.block = 0`,
       [chainId, registry, address.toLowerCase(), startBlock],
@@ -62,8 +66,8 @@ export class IndexerDatabase {
 
   /** Takes an index for this process. Throws an IndexTakenError if another process has it. */
   async takeIndex(shard: string, schema: string): Promise<void> {
-    await this.connection.lockIndex(schema);
-    await this.connection.query(
+    await this.#connection.lockIndex(schema);
+    await this.#connection.query(
       `insert into indexer.index (schema, shard, started_at) values ($1, $2, clock_timestamp())
        on conflict (schema) do update set started_at = excluded.started_at`,
       [schema, shard],
@@ -76,18 +80,18 @@ export class IndexerDatabase {
    * @returns true if Ponder's commits are guarded, false while Ponder has not created its tables
    */
   async beginRun(shard: string, schema: string): Promise<boolean> {
-    this.#timeline = await readTimeline(this.connection);
-    this.connection.wasLost = false;
+    this.#timeline = await readTimeline(this.#connection);
+    this.#connection.wasLost = false;
     const hide = "update indexer.shard set caught_up = false where name = $1 and schema = $2";
-    await this.connection.query(hide, [shard, schema]);
-    await resetPonderMeta(this.connection, schema);
-    await this.connection.runTransaction((client) => clearIndexedBlocks(client, schema));
+    await this.#connection.query(hide, [shard, schema]);
+    await resetPonderMeta(this.#connection, schema);
+    await this.#connection.runTransaction((client) => clearIndexedBlocks(client, schema));
     return this.guardCommits(schema);
   }
 
   /** @returns false while Ponder has not created its tables */
   guardCommits(schema: string): Promise<boolean> {
-    return guardCommits(this.connection, schema, this.#timeline);
+    return guardCommits(this.#connection, schema, this.#timeline);
   }
 
   /**
@@ -95,28 +99,28 @@ export class IndexerDatabase {
    * the next commit would leave a gap.
    */
   get hasLostConnection(): boolean {
-    return this.connection.wasLost;
+    return this.#connection.wasLost;
   }
 
   /** @returns the index that a shard's views show, or null if the shard has no views yet */
   async findServedSchema(shard: string): Promise<string | null> {
-    const { rows } = await this.connection.query("select schema from indexer.shard where name = $1", [shard]);
+    const { rows } = await this.#connection.query("select schema from indexer.shard where name = $1", [shard]);
     return rows[0]?.schema ?? null;
   }
 
   /** Serves each chain of an index from its stored head on: readers may have seen that block, and see no earlier one. */
   async serveFromHeads(schema: string): Promise<void> {
-    await this.connection.query("update indexer.chain set serve_from = newest_number where schema = $1", [schema]);
+    await this.#connection.query("update indexer.chain set serve_from = newest_number where schema = $1", [schema]);
   }
 
   async countRestart(schema: string, chainId: number): Promise<void> {
     const count = "update indexer.chain set restarts = restarts + 1 where schema = $1 and chain_id = $2";
-    await this.connection.query(count, [schema, chainId]);
+    await this.#connection.query(count, [schema, chainId]);
   }
 
   /** Removes all that an index and Ponder's cache have of a chain after a block. */
   rewindChain(schema: string, block: ValidBlock): Promise<void> {
-    return this.connection.runTransaction((client) => rewindChain(client, schema, block));
+    return this.#connection.runTransaction((client) => rewindChain(client, schema, block));
   }
 
   /**
@@ -130,9 +134,9 @@ export class IndexerDatabase {
     const served = await this.findServedSchema(shard);
     const isFresh = (client: Queryable) =>
       served === null || served === schema ? isPonderReady(client, schema) : hasCaughtUp(client, schema, heads, served);
-    if (!(await isFresh(this.connection))) return false;
+    if (!(await isFresh(this.#connection))) return false;
 
-    return this.connection
+    return this.#connection
       .runTransaction(async (client) => {
         await client.query(YIELD_TO_READERS);
         // Even if they show this index already: an earlier version may have defined them differently.
@@ -154,7 +158,7 @@ export class IndexerDatabase {
 
   /** Brings the schema "analytics" up to date with all shards of the database. */
   async updateAnalytics(): Promise<void> {
-    await this.connection.runTransaction(async (client) => {
+    await this.#connection.runTransaction(async (client) => {
       await client.query(YIELD_TO_READERS);
       await updateAnalytics(client);
     });
@@ -165,7 +169,7 @@ export class IndexerDatabase {
    * @returns the dropped schemas
    */
   async dropSuperseded(shard: string): Promise<string[]> {
-    const { rows } = await this.connection.query<{ schema: string }>(
+    const { rows } = await this.#connection.query<{ schema: string }>(
       `select old.schema from indexer.index old
        join indexer.shard on shard.name = old.shard
        join indexer.index served on served.schema = shard.schema
@@ -174,8 +178,8 @@ export class IndexerDatabase {
     );
     const dropped: string[] = [];
     for (const { schema } of rows) {
-      await createLock(this.connection, schema);
-      await this.connection.runTransaction(async (client) => {
+      await createLock(this.#connection, schema);
+      await this.#connection.runTransaction(async (client) => {
         if (!(await tryLock(client, schema)) || (await isServed(client, schema))) return;
         await client.query(YIELD_TO_READERS);
         await client.query(`drop schema if exists ${pg.escapeIdentifier(schema)} cascade`);
