@@ -1,9 +1,9 @@
 import { expect, onTestFinished, test } from "vitest";
-import { startIndexer } from "../support/indexer.ts";
-import { seededRandom } from "../support/random.ts";
-import { ComparedChain } from "../support/random-chain.ts";
-import { connectClient, createDatabase, waitUntilIndexed } from "../support/setup.ts";
-import { startTcpRelay } from "../support/tcp-relay.ts";
+import { startIndexer } from "../../support/indexer.ts";
+import { seededRandom } from "../../support/random.ts";
+import { ComparedChain } from "../../support/random-chain.ts";
+import { connectClient, createDatabase, waitUntilIndexed } from "../../support/setup.ts";
+import { startTcpRelay } from "../../support/tcp-relay.ts";
 
 // Ponder retries a transaction when its commit fails, but keeps the failed attempt in its cache: to the handlers
 // everything looks stored already.
