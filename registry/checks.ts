@@ -121,7 +121,8 @@ export type Check = Row<CheckName>;
 
 /**
  * The checks of both registries. The rule in SQL, the API's routes and bulk checks, the functions for data teams, the
- * client, the pages, the audit and the benchmark derive from this table.
+ * client, the pages, the audit and the benchmark derive from this table. v1 comes before v2: statements name the tables in
+ * the order in which a reorg locks them.
  */
 export const CHECKS: readonly Check[] = ROWS;
 
