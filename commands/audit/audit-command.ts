@@ -1,9 +1,9 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import pg from "pg";
 import { createChainClient } from "../../indexer/rpc/chain-rpc.ts";
+import { LimitedRpc } from "../../indexer/verification/limited-rpc.ts";
 import { findDatabase } from "../../local/find-database.ts";
 import { describeError, rejectOnAbort } from "../../process/program.ts";
-import { Rpc } from "./rpc.ts";
 import { type Report, runAudit } from "./run-audit.ts";
 import { parseAuditSettings } from "./settings.ts";
 
@@ -42,7 +42,7 @@ export const auditCommand = async (args: string[], context: Context): Promise<nu
     database.on("error", () => {});
     try {
       await database.connect();
-      const rpc = new Rpc(createChainClient(network.chainId, rpcUrls), wait);
+      const rpc = new LimitedRpc(createChainClient(network.chainId, rpcUrls), wait);
       const report = await rejectOnAbort(signal, runAudit({ network, database, rpc, sample, block, say, wait }));
       return printReport(report, `Chain ${network.chainId} (${network.name})`, context);
     } finally {

@@ -1,6 +1,5 @@
 import type { Hash } from "viem";
-
-export type Block = { number: bigint; hash: Hash };
+import type { Block } from "../../indexer/verification/registry-reader.ts";
 
 /** The audit cannot determine whether the index is right. The message gives the reason and what to do. */
 export class CannotAuditError extends Error {

@@ -1,9 +1,9 @@
 import { type Address, type Client, type Log, parseEventLogs } from "viem";
 import { getLogs } from "viem/actions";
+import { type DelegationKey, lowerCase } from "../../indexer/verification/delegation.ts";
+import { isTooLarge, type LimitedRpc } from "../../indexer/verification/limited-rpc.ts";
 import { registryV1Abi, registryV2Abi } from "../../registry/abi.ts";
 import { FULL_RIGHTS, NO_CONTRACT, NO_TOKEN } from "../../registry/delegation.ts";
-import { type DelegationKey, lowerCase } from "./delegation.ts";
-import { isTooLarge, type Rpc } from "./rpc.ts";
 
 /** Limit of most providers. Halved for a provider that refuses it. */
 const MAX_RANGE = 10_000n;
@@ -55,7 +55,7 @@ const readDelegation = ({ eventName, args }: RegistryEvent): DelegationKey | nul
 
 /** Reads the registries' events. Splits a range that a provider refuses. */
 export class EventReader {
-  readonly #rpc: Rpc;
+  readonly #rpc: LimitedRpc;
   readonly #addresses: Address[];
   /** Wallets that the events name. */
   readonly wallets = new Set<Address>();
@@ -63,7 +63,7 @@ export class EventReader {
   readonly delegations: DelegationKey[] = [];
   #maxRange = MAX_RANGE;
 
-  constructor(rpc: Rpc, addresses: readonly Address[]) {
+  constructor(rpc: LimitedRpc, addresses: readonly Address[]) {
     this.#rpc = rpc;
     this.#addresses = [...addresses];
   }

@@ -1,11 +1,11 @@
 import type pg from "pg";
 import type { Address, Hash } from "viem";
+import type { Delegation, DelegationKey } from "../../indexer/verification/delegation.ts";
+import { type Question, questionsAbout } from "../../indexer/verification/question.ts";
 import { CHECKS } from "../../registry/checks.ts";
 import { FULL_RIGHTS, NO_CONTRACT, NO_TOKEN } from "../../registry/delegation.ts";
 import type { RegistryVersion } from "../../registry/networks.ts";
 import { CannotAuditError } from "./cannot-audit.ts";
-import type { Delegation, DelegationKey } from "./delegation.ts";
-import { type Question, questionsAbout } from "./question.ts";
 
 /** State of a chain in the index. */
 export type IndexedChain = {

@@ -1,11 +1,12 @@
 import type pg from "pg";
 import { type Address, BaseError, BlockNotFoundError, type Hash } from "viem";
 import { getBlock } from "viem/actions";
+import type { Delegation, Side } from "../../indexer/verification/delegation.ts";
+import { Differences } from "../../indexer/verification/differences.ts";
+import { describeRpcError, isTooLarge, type LimitedRpc } from "../../indexer/verification/limited-rpc.ts";
+import { type Block, RegistryReader } from "../../indexer/verification/registry-reader.ts";
 import type { Network, RegistryVersion } from "../../registry/networks.ts";
-import { type Block, CannotAuditError, OtherForkError } from "./cannot-audit.ts";
-import type { Delegation, Side } from "./delegation.ts";
-import { Differences } from "./differences.ts";
-import { RegistryReader } from "./read-chain.ts";
+import { CannotAuditError, OtherForkError } from "./cannot-audit.ts";
 import { EventReader } from "./read-events.ts";
 import {
   type IndexedChain,
@@ -14,7 +15,6 @@ import {
   readSnapshot,
   type Snapshot,
 } from "./read-index.ts";
-import { describeRpcError, isTooLarge, type Rpc } from "./rpc.ts";
 import { drawRandom, drawWallets, groupByWallet } from "./wallets.ts";
 
 const REGISTRIES: readonly RegistryVersion[] = ["v1", "v2"];
@@ -32,7 +32,7 @@ const PROGRESS_MS = 5_000;
 type Options = {
   network: Network;
   database: pg.Client;
-  rpc: Rpc;
+  rpc: LimitedRpc;
   /** Number of wallets to compare; null: all. */
   sample: number | null;
   /** null: the newest indexed block. */
@@ -209,18 +209,18 @@ class SnapshotComparison {
 }
 
 /** Throws an OtherForkError if the chain does not have this block. */
-const requireSameFork = async (rpc: Rpc, block: Block): Promise<void> => {
+const requireSameFork = async (rpc: LimitedRpc, block: Block): Promise<void> => {
   const actual = await fetchHash(rpc, block.number);
   if (actual !== block.hash) throw new OtherForkError(block, actual);
 };
 
-const fetchBlock = async (rpc: Rpc, number: bigint): Promise<Block> => {
+const fetchBlock = async (rpc: LimitedRpc, number: bigint): Promise<Block> => {
   const hash = await fetchHash(rpc, number);
   if (hash === null) throw new CannotAuditError(`The RPC does not have block ${number}. Name another RPC.`);
   return { number, hash };
 };
 
-const fetchHash = async (rpc: Rpc, blockNumber: bigint): Promise<Hash | null> => {
+const fetchHash = async (rpc: LimitedRpc, blockNumber: bigint): Promise<Hash | null> => {
   try {
     const { hash } = await rpc.request((client) => getBlock(client, { blockNumber }));
     return hash;

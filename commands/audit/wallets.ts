@@ -1,6 +1,6 @@
 import type { Address } from "viem";
+import type { Delegation, Side } from "../../indexer/verification/delegation.ts";
 import type { RegistryVersion } from "../../registry/networks.ts";
-import type { Delegation, Side } from "./delegation.ts";
 
 /** Draws values at random. */
 export const drawRandom = <T>(count: number, values: Iterable<T>): T[] =>

@@ -1,5 +1,5 @@
 import { BaseError, type Client, HttpRequestError, SocketClosedError, TimeoutError, WebSocketRequestError } from "viem";
-import { hasCause, RateLimitError } from "../../indexer/rpc/rpc-errors.ts";
+import { hasCause, RateLimitError } from "../rpc/rpc-errors.ts";
 
 const MAX_CONCURRENT = 16;
 const ATTEMPTS = 7;
@@ -27,7 +27,7 @@ const isUnreachable = (error: unknown) =>
 export const isTooLarge = (error: unknown): boolean => !isUnreachable(error) && !isRateLimit(error);
 
 /** A chain's RPC with limited concurrency. Retries after rate limits, timeouts and connection failures. */
-export class Rpc {
+export class LimitedRpc {
   readonly client: Client;
   readonly #wait: (ms: number) => Promise<unknown>;
   #running = 0;
