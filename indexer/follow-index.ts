@@ -14,6 +14,7 @@ import type { IndexProgress } from "./shards/progress.ts";
 import { readProgress } from "./shards/progress.ts";
 import { summarise } from "./shards/summarise.ts";
 import { MAX_RESTARTS, StallWatch } from "./stall-watch.ts";
+import type { Verifier } from "./verification/verifier.ts";
 
 const CATCHING_UP_INTERVAL_MS = 500;
 const LIVE_INTERVAL_MS = 2_000;
@@ -27,6 +28,7 @@ type Options = {
   database: IndexerDatabase;
   headFetcher: HeadFetcher;
   deepReorgs: DeepReorgs;
+  verifier: Verifier;
   /** Time that the index of a chain may stand still before Ponder is restarted. */
   stallTimeoutMs: number;
   log: (message: string) => void;
@@ -81,7 +83,7 @@ export class IndexFollower {
     let lastFailure: string | undefined;
     while (!ended.signal.aborted) {
       try {
-        const outcome = await this.#update(run);
+        const outcome = await this.#update(run, ended.signal);
         if (outcome) return outcome;
         lastFailure = undefined;
       } catch (error) {
@@ -106,8 +108,8 @@ export class IndexFollower {
   }
 
   /** @returns an outcome if the run has to end */
-  async #update(run: Run): Promise<Outcome | undefined> {
-    const { shard, schema, plan, database, log } = this.#options;
+  async #update(run: Run, signal: AbortSignal): Promise<Outcome | undefined> {
+    const { shard, schema, plan, database, verifier, log } = this.#options;
     const served = await database.findServedSchema(shard);
     if (this.#hasServed && served !== schema) {
       log(`${schema} is superseded: shard "${shard}" shows ${served}. Stopping.`);
@@ -122,21 +124,29 @@ export class IndexFollower {
     const { newHeads } = run;
     run.newHeads = new Map();
     if (newHeads.size > 0) await saveHeads(database.connection, schema, plan.chains, newHeads);
-    if (!run.hasCaughtUp) await this.#serve(run);
+    const difference = await verifier.update(performance.now(), signal);
+    if (difference) {
+      log(difference);
+      return "stalled";
+    }
+    if (!run.hasCaughtUp) await this.#serve(run, served);
     if (!run.isServed) return undefined;
     await this.#maintain();
     return this.#findReasonToRestart(newHeads);
   }
 
-  async #serve(run: Run): Promise<void> {
-    const { shard, schema, database, onProgress, onReady } = this.#options;
+  async #serve(run: Run, served: string | null): Promise<void> {
+    const { shard, schema, database, verifier, onProgress, onReady } = this.#options;
     await onProgress?.(await readProgress(database.connection, schema));
-    if (!run.isServed && (await database.serve(shard, schema, run.startHeads))) {
+    // Another index is served until this one is proven. Without one, each chain appears when it is.
+    const mayServe = verifier.isSettled || served === null || served === schema;
+    if (!run.isServed && mayServe && (await database.serve(shard, schema, run.startHeads))) {
       run.isServed = true;
       this.#hasServed = true;
       this.#stalls.startRun(performance.now());
     }
-    if (!run.isServed || !(await hasCaughtUp(database.connection, schema, run.startHeads))) return;
+    if (!run.isServed || !verifier.isSettled || !(await hasCaughtUp(database.connection, schema, run.startHeads)))
+      return;
     run.hasCaughtUp = true;
     // Before, chains without an indexed block had nothing to summarise.
     this.#summarisedAt = Number.NEGATIVE_INFINITY;

@@ -18,6 +18,7 @@ import { IndexTakenError } from "./shards/index-lock.ts";
 import type { IndexProgress } from "./shards/progress.ts";
 import { readProgress } from "./shards/progress.ts";
 import { startPonder } from "./start-ponder.ts";
+import { Verifier } from "./verification/verifier.ts";
 
 const ROOT = join(import.meta.dirname, "..");
 
@@ -75,7 +76,9 @@ const indexShard = async (settings: IndexerSettings, database: IndexerDatabase, 
   const plan = await rejectOnAbort(signal, checkHistory(prepared, progress, log, signal));
   const headFetcher = new HeadFetcher(plan);
   const deepReorgs = new DeepReorgs({ schema, plan, database, headFetcher, log });
-  await keepPonderRunning({ settings, plan, schema, database, headFetcher, deepReorgs, options });
+  const { verificationRequestsPerDay: requestsPerDay } = settings;
+  const verifier = new Verifier({ schema, plan, database, requestsPerDay, log });
+  await keepPonderRunning({ settings, plan, schema, database, headFetcher, deepReorgs, verifier, options });
 };
 
 type Index = {
@@ -85,11 +88,12 @@ type Index = {
   database: IndexerDatabase;
   headFetcher: HeadFetcher;
   deepReorgs: DeepReorgs;
+  verifier: Verifier;
   options: Options;
 };
 
 const keepPonderRunning = async (index: Index): Promise<void> => {
-  const { settings, plan, schema, database, headFetcher, deepReorgs, options } = index;
+  const { settings, plan, schema, database, headFetcher, deepReorgs, verifier, options } = index;
   const { log, onProgress, onReady, restart, signal } = options;
   const follower = new IndexFollower({
     shard: settings.shard,
@@ -98,6 +102,7 @@ const keepPonderRunning = async (index: Index): Promise<void> => {
     database,
     headFetcher,
     deepReorgs,
+    verifier,
     stallTimeoutMs: settings.stallTimeoutMs,
     log,
     onProgress,
@@ -134,10 +139,11 @@ const keepPonderRunning = async (index: Index): Promise<void> => {
 type RunStart = { heads: Heads; isGuarded: boolean };
 
 const prepareRun = async (index: Index): Promise<RunStart> => {
-  const { settings, plan, schema, database, headFetcher, deepReorgs, options } = index;
+  const { settings, plan, schema, database, headFetcher, deepReorgs, verifier, options } = index;
   const isGuarded = await database.beginRun(settings.shard, schema);
   const heads = await rejectOnAbort(options.signal, headFetcher.fetchAll());
   await rejectOnAbort(options.signal, deepReorgs.rewind(heads));
+  await rejectOnAbort(options.signal, verifier.repair(performance.now()));
   await saveHeads(database.connection, schema, plan.chains, heads);
   await database.serveFromHeads(schema);
   return { heads, isGuarded };
@@ -145,10 +151,11 @@ const prepareRun = async (index: Index): Promise<RunStart> => {
 
 /** Runs Ponder until it exits, or has to. */
 const runPonder = async (index: Index, follower: IndexFollower, { heads, isGuarded }: RunStart) => {
-  const { settings, plan, schema, options } = index;
+  const { settings, schema, verifier, options } = index;
   const { host, port, logLevel } = settings;
   const { databaseUrl, output, signal } = options;
   const { logFormat = process.stdout.isTTY || output ? "pretty" : "json" } = options;
+  const { plan } = verifier;
   const child = startPonder({ root: ROOT, plan, databaseUrl, schema, host, port, logLevel, logFormat, output });
   signal.addEventListener("abort", child.stop, { once: true });
   const outcome = await follower.follow(child.exited, heads, isGuarded).finally(child.stop);

@@ -29,6 +29,8 @@ export type IndexerSettings = {
   pollingIntervalMs: number;
   /** Time that the index of a chain may stand still before Ponder is restarted. */
   stallTimeoutMs: number;
+  /** Requests a day to each chain that compare wallets which do not change with the registries. */
+  verificationRequestsPerDay: number;
   /** Maximum duration of an analyst's transaction. */
   analystMaxSeconds: number;
   /** The address of Ponder's private port. */
@@ -56,6 +58,7 @@ const general = z.object({
     .optional(),
   POLLING_INTERVAL_MS: integer(50, 600_000).default(1000),
   STALL_TIMEOUT_SECONDS: integer(5, 86_400).default(300),
+  VERIFICATION_REQUESTS_PER_DAY: integer(0, 1_000_000).default(2_880),
   ANALYST_MAX_SECONDS: integer(1, 86_400).default(60),
   INDEXER_HOST: z.string().default("127.0.0.1"),
   INDEXER_PORT: port.default(42_069),
@@ -122,6 +125,7 @@ export const parseIndexerSettings = (environment: NodeJS.ProcessEnv): IndexerSet
       .sort((a, b) => a.network.chainId - b.network.chainId),
     pollingIntervalMs: data.POLLING_INTERVAL_MS,
     stallTimeoutMs: data.STALL_TIMEOUT_SECONDS * 1000,
+    verificationRequestsPerDay: data.VERIFICATION_REQUESTS_PER_DAY,
     analystMaxSeconds: data.ANALYST_MAX_SECONDS,
     host: data.INDEXER_HOST,
     port: data.INDEXER_PORT,

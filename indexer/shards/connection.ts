@@ -25,6 +25,8 @@ export class IndexerConnection implements Queryable {
   readonly #url: string;
   #lockedIndex: string | undefined;
   #session: Promise<Session> | undefined;
+  /** Resolves when the statement or transaction that began last has ended. */
+  #lastTurn: Promise<unknown> = Promise.resolve();
   /** True if the connection was lost since this was last set to false. */
   wasLost = false;
 
@@ -39,22 +41,29 @@ export class IndexerConnection implements Queryable {
     await this.#getClient();
   }
 
-  async query<Row extends pg.QueryResultRow = pg.QueryResultRow>(text: string, values: unknown[] = []) {
-    const client = await this.#getClient();
-    return client.query<Row>(text, values);
+  query<Row extends pg.QueryResultRow = pg.QueryResultRow>(text: string, values: unknown[] = []) {
+    return this.#takeTurn((client) => client.query<Row>(text, values));
   }
 
-  async runTransaction<T>(run: (client: pg.Client) => Promise<T>): Promise<T> {
-    const client = await this.#getClient();
-    await client.query("begin");
-    try {
-      const result = await run(client);
-      await client.query("commit");
-      return result;
-    } catch (error) {
-      await client.query("rollback").catch(() => {});
-      throw error;
-    }
+  runTransaction<T>(run: (client: pg.Client) => Promise<T>): Promise<T> {
+    return this.#takeTurn(async (client) => {
+      await client.query("begin");
+      try {
+        const result = await run(client);
+        await client.query("commit");
+        return result;
+      } catch (error) {
+        await client.query("rollback").catch(() => {});
+        throw error;
+      }
+    });
+  }
+
+  /** Runs one after another: no statement gets into a transaction that is not its own. */
+  #takeTurn<T>(run: (client: pg.Client) => Promise<T>): Promise<T> {
+    const turn = this.#lastTurn.then(async () => run(await this.#getClient()));
+    this.#lastTurn = turn.catch(() => {});
+    return turn;
   }
 
   /** Closes the connection, even if Postgres does not respond. */

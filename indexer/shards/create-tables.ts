@@ -43,6 +43,16 @@ export const CREATE_TABLES = `
       -- the last valid block, while another index has found that a reorg has replaced later ones
       alter table indexer.chain add column valid_number bigint;
     end if;
+    if not exists (select from pg_attribute where attrelid = 'indexer.chain'::regclass and attname = 'verified_number') then
+      -- the block up to which all changed wallets agree with the registries; null while the index is not proven: the
+      -- chain is not served
+      alter table indexer.chain add column verified_number bigint;
+      -- comparisons of a wallet with the registries that agreed, and when the last one did
+      alter table indexer.chain add column verified_wallets bigint not null default 0;
+      alter table indexer.chain add column verified_at timestamptz;
+      -- a difference from the registries that has not been healed
+      alter table indexer.chain add column difference text;
+    end if;
   end $$;
   -- final blocks that the rows of an index are based on, to detect a reorg that is deeper than final
   create table if not exists indexer.final_block (

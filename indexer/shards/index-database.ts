@@ -15,6 +15,9 @@ import { replaceViews } from "./shard-views.ts";
 /** The lock for creating tables, shared by all indexers: two concurrent "create if not exists" can fail. */
 const TABLES_LOCK = "tables";
 
+/** An index that is further behind when Ponder starts is compared with the registries before it is served. */
+const MAX_UNPROVEN_BLOCKS = 1_000;
+
 /** The index fell behind the served one while its views were replaced. Rolls the transaction back. */
 class FellBehindError extends Error {}
 
@@ -108,9 +111,16 @@ export class IndexerDatabase {
     return rows[0]?.schema ?? null;
   }
 
-  /** Serves each chain of an index from its stored head on: readers may have seen that block, and see no earlier one. */
+  /**
+   * Serves each chain of an index from its stored head on: readers may have seen that block, and see no earlier one. An
+   * index that is far behind has to be proven again.
+   */
   async serveFromHeads(schema: string): Promise<void> {
-    await this.#connection.query("update indexer.chain set serve_from = newest_number where schema = $1", [schema]);
+    await this.#connection.query(
+      `update indexer.chain set serve_from = newest_number,
+         verified_number = case when newest_number - reached_number <= $2 then verified_number end where schema = $1`,
+      [schema, MAX_UNPROVEN_BLOCKS],
+    );
   }
 
   async countRestart(schema: string, chainId: number): Promise<void> {

@@ -31,7 +31,7 @@ const CACHE = {
 export const rewindChain = async (client: Queryable, schema: string, block: ValidBlock): Promise<void> => {
   const { chainId, number } = block;
   await client.query(
-    `update indexer.chain set serve_from = $3, valid_number = case when schema <> $1 then least(valid_number, $4) end
+    `update indexer.chain set serve_from = $3, verified_number = null, valid_number = case when schema <> $1 then least(valid_number, $4) end
      where chain_id = $2`,
     [schema, chainId, NEVER, number],
   );

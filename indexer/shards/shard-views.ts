@@ -71,11 +71,12 @@ const replaceView = async (client: Queryable, shard: string, schema: string, nam
 /**
  * Selects the newest block that a shard's rows include, and the newest that is final to Ponder: never later than the
  * former, although a reorg of another chain can leave it later for a moment. The view has no row for a chain while its
- * index is behind, nor for an unresolved block.
+ * index is behind or not proven, nor for an unresolved block.
  */
 const selectIndexedBlock = (shard: string, schema: string) =>
   `select block.*, ${FINAL_BLOCK} as finalized_number, ${FINAL_TIMESTAMP} as finalized_timestamp
    from ${quoteTable(schema, "indexed_block")} block
    join ${quoteTable(schema, "_ponder_checkpoint")} checkpoint on checkpoint.chain_id = block.chain_id
    join indexer.chain on chain.schema = ${pg.escapeLiteral(schema)} and chain.chain_id = block.chain_id
-   where block.hash <> '${zeroHash}' and block.number >= chain.serve_from and (select caught_up from indexer.shard where name = ${pg.escapeLiteral(shard)})`;
+   where block.hash <> '${zeroHash}' and block.number >= chain.serve_from and chain.verified_number is not null
+     and (select caught_up from indexer.shard where name = ${pg.escapeLiteral(shard)})`;

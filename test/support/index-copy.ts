@@ -2,6 +2,7 @@ import type pg from "pg";
 import type { ChainPlan } from "../../indexer/plan.ts";
 import { saveHeads } from "../../indexer/shards/heads.ts";
 import { IndexerDatabase } from "../../indexer/shards/index-database.ts";
+import { saveVerified } from "../../indexer/shards/verification-state.ts";
 import { createSampleDatabase, FRESH_FOR_A_DAY, startTestApi } from "./api.ts";
 import { connectClient } from "./setup.ts";
 
@@ -69,6 +70,9 @@ export const takeCopy = async (databaseUrl: string, client: pg.Client, shard: st
     v2: { address: v2, startBlock: 0 },
   }));
   await saveHeads(indexer.connection, schema, plan, heads);
+  for (const [chainId, { number }] of heads) {
+    await saveVerified(indexer.connection, schema, { chainId, block: Number(number), wallets: 0 });
+  }
   return { indexer, serve: () => indexer.serve(shard, schema, heads) };
 };
 

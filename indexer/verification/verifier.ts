@@ -1,0 +1,103 @@
+import { networks } from "../../registry/networks.ts";
+import type { ChainPlan, IndexPlan } from "../plan.ts";
+import type { IndexerDatabase } from "../shards/index-database.ts";
+import { isPonderReady } from "../shards/ponder-tables.ts";
+import { readVerification, saveVerified } from "../shards/verification-state.ts";
+import { RegistryState } from "./registry-state.ts";
+import { ChainRepair } from "./repair-chain.ts";
+import { ChainVerification } from "./verify-chain.ts";
+
+type Options = {
+  schema: string;
+  plan: IndexPlan;
+  database: IndexerDatabase;
+  /** Requests to a chain for the wallets that do not change. */
+  requestsPerDay: number;
+  log: (message: string) => void;
+};
+
+type Chain = { isPartial: boolean; isProven: boolean; verification: ChainVerification; repair: ChainRepair };
+
+/** Compares an index with the registries before it is served and while it is, and repairs chains that differ. */
+export class Verifier {
+  readonly #options: Options;
+  readonly #chains: ReadonlyMap<number, Chain>;
+
+  constructor(options: Options) {
+    this.#options = options;
+    const { plan, schema, database, requestsPerDay, log } = options;
+    const create = (chain: ChainPlan): Chain => {
+      const shared = { schema, chain, state: new RegistryState(chain), connection: database.connection };
+      return {
+        isPartial: startsLate(chain),
+        isProven: false,
+        verification: new ChainVerification({ ...shared, requestsPerDay, log }),
+        repair: new ChainRepair({ ...shared, log }),
+      };
+    };
+    this.#chains = new Map(plan.chains.map((chain) => [chain.chainId, create(chain)]));
+  }
+
+  /** True once each chain is proven, or still differs after repairs: an index does not wait for such a chain. */
+  get isSettled(): boolean {
+    return [...this.#chains.values()].every(({ isProven, repair }) => isProven || repair.hasFailed);
+  }
+
+  /** The plan, with what repairs have found out about endpoints and blocks. */
+  get plan(): IndexPlan {
+    const { plan } = this.#options;
+    return { ...plan, chains: plan.chains.map((chain) => this.#chains.get(chain.chainId)?.repair.chain ?? chain) };
+  }
+
+  /**
+   * While Ponder runs: starts the comparisons that are due. They end with the signal.
+   * @returns a reason to restart Ponder: the next start repairs a chain
+   */
+  async update(now: number, signal: AbortSignal): Promise<string | undefined> {
+    const { schema, database, plan } = this.#options;
+    if (!(await isPonderReady(database.connection, schema))) return undefined;
+    for (const state of await readVerification(database.connection, schema)) {
+      const chain = this.#chains.get(state.chainId);
+      if (!chain) continue;
+      chain.isProven = state.verified !== null;
+      if (chain.isProven) chain.repair.succeed();
+      if (chain.isPartial) await this.#acceptPartial(state.chainId, chain, state.indexed);
+      // Not awaited: an RPC that does not answer delays only its own chain.
+      else chain.verification.update(state, now, signal);
+    }
+    const differing = plan.chains.find(({ chainId }) => this.#isRepairDue(this.#chains.get(chainId), now));
+    return differing && `${differing.name}: the index differs from the registries.`;
+  }
+
+  /** Before Ponder starts: removes what differs, and finds out how to fetch it again. */
+  async repair(now: number): Promise<void> {
+    const { schema, database } = this.#options;
+    for (const chain of this.#chains.values()) {
+      const { difference } = chain.verification;
+      if (!difference || !this.#isRepairDue(chain, now)) continue;
+      await database.rewindChain(schema, await chain.repair.prepare(difference, now));
+      chain.verification.difference = undefined;
+    }
+  }
+
+  #isRepairDue(chain: Chain | undefined, now: number): boolean {
+    return chain?.verification.difference !== undefined && chain.repair.isDue(now);
+  }
+
+  async #acceptPartial(chainId: number, { isProven, repair }: Chain, block: number): Promise<void> {
+    if (isProven) return;
+    const { schema, database, log } = this.#options;
+    log(
+      `${repair.chain.name}: the index is not compared with the registries: START_BLOCK_${chainId} leaves out delegations.`,
+    );
+    await saveVerified(database.connection, schema, { chainId, block, wallets: 0 });
+  }
+}
+
+/** True if the operator has chosen to leave out blocks that can have delegations. */
+const startsLate = ({ chainId, v1, v2 }: ChainPlan): boolean => {
+  const network = networks.get(chainId);
+  const isLate = (planned: ChainPlan["v1"], deployed: number | null | undefined) =>
+    planned !== null && typeof deployed === "number" && planned.startBlock > deployed;
+  return isLate(v1, network?.v1?.startBlock) || isLate(v2, network?.v2?.startBlock);
+};
