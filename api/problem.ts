@@ -18,6 +18,7 @@ export const PROBLEMS = {
   "headers-too-large": { status: 431, title: "Headers too large" },
   "internal-error": { status: 500, title: "Unexpected error" },
   "not-indexed": { status: 503, title: "Not indexed yet" },
+  "index-differs": { status: 503, title: "Index differs from the registry" },
   "stale-index": { status: 503, title: "Index behind its chain" },
   "database-unavailable": { status: 503, title: "Database unavailable" },
   "network-unavailable": { status: 503, title: "Network unavailable" },

@@ -66,6 +66,10 @@ const EXAMPLES = {
   "not-indexed": notIndexed(
     "Chain 1 (Ethereum) is still being indexed: its index has reached block 19000000 of 21000000.",
   ),
+  "index-differs": new Problem(
+    "index-differs",
+    "The index of chain 1 (Ethereum) differs from the registries, and is being repaired.",
+  ),
   "stale-index": new Problem(
     "stale-index",
     "Chain 1 (Ethereum) is indexed up to block 21000000, which is 900 s old; the limit is 600 s.",
@@ -157,7 +161,7 @@ const describeProblems = (takesKey: boolean): RouteConfig["responses"] => ({
   429: problem("Too many requests without an API key.", ["rate-limited"], { ...RATE_LIMIT, ...RETRY_AFTER }),
   503: problem(
     "No answer at the moment: the chain is not indexed yet or not up to date, or the database is out of reach.",
-    ["not-indexed", "stale-index", "database-unavailable", "overloaded"],
+    ["not-indexed", "index-differs", "stale-index", "database-unavailable", "overloaded"],
     { ...RATE_LIMIT, ...RETRY_AFTER },
   ),
 });

@@ -175,6 +175,25 @@ const addShardMetrics = (registry: MetricRegistry, shards: Shards, database: Dat
     CHAIN_LABELS,
     readChains(({ restarts }) => restarts),
   );
+  addChainGauge(
+    "verified_block",
+    "The block up to which changed wallets agree with the registries.",
+    (chain) => chain.verification.block,
+  );
+  registry.addCounter(
+    "chain_verified_wallets_total",
+    "Comparisons of a wallet with the registries that agreed.",
+    CHAIN_LABELS,
+    readChains(({ verification }) => verification.wallets),
+  );
+  addChainGauge(
+    "verified_timestamp_seconds",
+    "When wallets of a chain were last compared.",
+    ({ verification }) => verification.at && verification.at.getTime() / 1000,
+  );
+  addChainGauge("differs", "1 while the index of a chain differs from the registries, else 0.", ({ verification }) =>
+    Number(verification.difference !== null),
+  );
   addChainGauge("lag_seconds", "Maximum time that answers are behind a chain.", ({ lagSeconds }) => lagSeconds);
   registry.addGauge("max_index_lag_seconds", "The setting MAX_INDEX_LAG_SECONDS.", [], () => [[shards.maxLagSeconds]]);
 };

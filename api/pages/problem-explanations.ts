@@ -79,6 +79,11 @@ export const PROBLEM_EXPLANATIONS: Record<ProblemName, { meaning: string; next: 
       "The index of this network is not complete yet, or has not reached the block that you ask for: any answer could be wrong. This is neither `false` nor `[]`.",
     next: "Try again after the seconds in `Retry-After`. `/status` shows the progress of each network.",
   },
+  "index-differs": {
+    meaning:
+      "The service compares its index with the registries all the time, and has found a wallet for which they differ: a provider has lost logs. Until that is repaired it answers nothing for this network. This is neither `false` nor `[]`.",
+    next: "Try again after the seconds in `Retry-After`. `/status` names the difference.",
+  },
   "stale-index": {
     meaning:
       "The newest indexed block of this network is too old: delegations may have been made or revoked since. This is neither `false` nor `[]`.",

@@ -23,6 +23,16 @@ export type ShardChain = {
   startBlock: number;
   /** Restarts of Ponder because the index of the chain did not move. */
   restarts: number;
+  /** The comparison of the index with the registries' own state. */
+  verification: {
+    /** The block up to which all changed wallets agree; null while the index is not proven. */
+    block: number | null;
+    /** Comparisons of a wallet so far. */
+    wallets: number;
+    at: Date | null;
+    /** A difference that has not been repaired. */
+    difference: string | null;
+  };
   /** Addresses of the registries in the index. */
   v1: string | null;
   v2: string | null;
@@ -31,8 +41,9 @@ export type ShardChain = {
 };
 
 /** Reads a column that an indexer of an older version has not created. */
-const readNewColumn = (name: string) =>
-  sql`coalesce((to_jsonb(${sql.identifier("chain")}) ->> ${sql.raw(`'${name}'`)})::bigint, 0)`.mapWith(Number);
+const newColumn = (name: string) =>
+  sql<string | null>`to_jsonb(${sql.identifier("chain")}) ->> ${sql.raw(`'${name}'`)}`;
+const readCount = (name: string) => sql`coalesce((${newColumn(name)})::bigint, 0)`.mapWith(Number);
 
 export const chainsOfShards = memoizeByDatabase(({ db }) =>
   db
@@ -44,8 +55,14 @@ export const chainsOfShards = memoizeByDatabase(({ db }) =>
       newestBlockTimestamp: chain.newestTimestamp,
       newestBlockSeenAt: chain.seenAt,
       reachedBlock: chain.reachedNumber,
-      startBlock: readNewColumn("start_number"),
-      restarts: readNewColumn("restarts"),
+      startBlock: readCount("start_number"),
+      restarts: readCount("restarts"),
+      verification: {
+        block: sql<number | null>`(${newColumn("verified_number")})::bigint`.mapWith(Number),
+        wallets: readCount("verified_wallets"),
+        at: sql<Date | null>`(${newColumn("verified_at")})::timestamptz`.mapWith(chain.seenAt),
+        difference: newColumn("difference"),
+      },
       v1: chain.v1,
       v2: chain.v2,
     })

@@ -242,7 +242,12 @@ export class Shards {
     }
     const chain = this.#chains.get(chainId);
     if (!chain) return null;
-    const progress = `its index has reached block ${chain.reachedBlock} of ${chain.newestBlock}`;
+    const { verification, reachedBlock, newestBlock } = chain;
+    if (verification.difference !== null) return createDifferenceProblem(chainId, verification.difference);
+    if (verification.block === null && reachedBlock >= newestBlock) {
+      return notIndexed(`${describeChain(chainId)} is indexed, and its index is being compared with the registries.`);
+    }
+    const progress = `its index has reached block ${reachedBlock} of ${newestBlock}`;
     return notIndexed(`${describeChain(chainId)} is still being indexed: ${progress}.`);
   }
 
@@ -288,6 +293,13 @@ export class Shards {
     });
   }
 }
+
+const createDifferenceProblem = (chainId: number, difference: string): Problem =>
+  new Problem(
+    "index-differs",
+    `The index of ${describeChain(chainId)} differs from the registries, and is being repaired: ${difference}.`,
+    { headers: { "Retry-After": String(INDEX_RETRY_SECONDS) } },
+  );
 
 export const describeChain = (chainId: number) => `Chain ${chainId} (${networks.get(chainId)?.name})`;
 

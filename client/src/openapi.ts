@@ -638,6 +638,18 @@ export interface components {
       newestBlockTimestamp: number;
       /** @description Maximum time that answers are behind the chain: the age of the newest indexed block, or on a quiet network the time since the indexer saw that it is the chain's newest. */
       lagSeconds: number | null;
+      /** @description The comparison of the index with the registries' own state. Null until it agrees: the chain is not answered for. */
+      verification: {
+        /** @description Comparisons of a wallet's delegations that agreed, so far. */
+        wallets: number;
+        /** @description Every wallet that changed up to this block was compared. */
+        block: number;
+        /**
+         * Format: date-time
+         * @description When wallets were last compared.
+         */
+        at: string;
+      } | null;
       /** @description A hash over all active delegations of each registry: equal indexes have equal digests. Computed in the background; null until then. */
       stateDigest: {
         /** @description The block of the digests: final, and a multiple of 1,000. */

@@ -18,7 +18,7 @@ export const readAnswer = ({ value, block }: CheckAnswer): Answer => ({
 /** Reads a problem of one check, or of its network; null if it is a problem of all checks. */
 export const readProblem = (error: unknown): Answer | null => {
   const problem = error instanceof RegistryError ? error.problem : null;
-  const isOwn = /#problem-(bad-parameter|not-indexed|stale-index)$/.test(problem?.type ?? "");
+  const isOwn = /#problem-(bad-parameter|not-indexed|index-differs|stale-index)$/.test(problem?.type ?? "");
   return problem && isOwn ? createProblem(problem.detail) : null;
 };
 
