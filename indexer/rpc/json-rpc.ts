@@ -12,10 +12,16 @@ export type RangeFilter = {
 
 export type RpcLog = { address: Hex; topics: Hex[]; blockNumber: Hex; blockHash: Hash; logIndex: Hex };
 
+/** Some nodes return a log twice; Ponder rejects such a list. */
 export const parseLogs = (result: unknown): RpcLog[] => {
   if (!Array.isArray(result)) throw new Error("A node returned something other than a list of logs.");
-  return result;
+  return uniqueLogs(result);
 };
+
+/** Keeps the last one of logs that are the same. */
+export const uniqueLogs = (logs: readonly RpcLog[]): RpcLog[] => [
+  ...new Map(logs.map((log) => [logKey(log), log])).values(),
+];
 
 /** Identifies a log. */
 export const logKey = ({ blockHash, logIndex }: RpcLog): string => `${blockHash} ${Number(logIndex)}`;

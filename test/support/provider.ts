@@ -12,6 +12,7 @@ export type Behaviour = {
   maxLogs?: number;
   /** The first block whose logs the node has. For earlier blocks it returns none. */
   logsSince?: number;
+  logIndex?: LogIndex;
   /** The number of blocks by which the node behind this request lacks the newest ones. */
   countBehind?: () => number;
   bloom?: Bloom;
@@ -23,6 +24,16 @@ export type Behaviour = {
   report?: (fault: ProviderFault) => void;
 };
 
+/**
+ * A defect of a node's log index, which is apart from its blocks and receipts. It has the same effect on every request for
+ * logs, by range or by block; a truncated response loses the logs after its limit, and "twice" loses none.
+ */
+export type LogIndex =
+  | { defect: "without every third log" | "without logs"; first: number; last: number }
+  | { defect: "behind"; blocks: number }
+  | { defect: "truncated"; logs: number }
+  | { defect: "twice" };
+
 export type Bloom = "zeros" | "ones" | "extra bits" | "missing bits";
 export type ProviderFault =
   | "range limit"
@@ -30,9 +41,10 @@ export type ProviderFault =
   | "size limit"
   | "no old logs"
   | "old head"
+  | `log index: ${LogIndex["defect"]}`
   | `bloom: ${Bloom}`;
 
-type RpcLog = { blockNumber: `0x${string}`; address: string };
+type RpcLog = { blockNumber: `0x${string}`; logIndex: `0x${string}`; address: string };
 type RpcBlock = { number: `0x${string}`; logsBloom: `0x${string}`; transactions: (string | { hash: string })[] };
 type Filter = { fromBlock?: string; toBlock?: string; blockHash?: string };
 
@@ -80,13 +92,42 @@ const answerLogs = async (target: string, behaviour: Behaviour, { method, params
   const answer = await askNode(target, { method, params });
   if (!("result" in answer)) return answer;
   const all = answer.result as RpcLog[];
-  const logs = all.filter(({ blockNumber }) => Number(blockNumber) >= logsSince);
+  const kept = all.filter(({ blockNumber }) => Number(blockNumber) >= logsSince);
+  const logs = behaviour.logIndex ? await readLogIndex(target, behaviour.logIndex, kept) : kept;
   const maxLogs = behaviour.maxLogs ?? dialect?.results?.logs ?? Number.POSITIVE_INFINITY;
   if (logs.length > maxLogs && dialect?.results) return refuse("result limit", dialect.results);
   const maxBytes = dialect?.size?.bytes ?? Number.POSITIVE_INFINITY;
   if (dialect?.size && JSON.stringify(logs).length > maxBytes) return refuse("size limit", dialect.size);
-  if (logs.length < all.length) report?.("no old logs");
+  if (kept.length < all.length) report?.("no old logs");
+  if (behaviour.logIndex && logs.length !== kept.length) report?.(`log index: ${behaviour.logIndex.defect}`);
   return { result: logs };
+};
+
+/** Returns what a defective log index has of some logs. */
+const readLogIndex = async (target: string, index: LogIndex, logs: readonly RpcLog[]): Promise<readonly RpcLog[]> => {
+  const isWithin = ({ blockNumber }: RpcLog, first: number, last: number) =>
+    Number(blockNumber) >= first && Number(blockNumber) <= last;
+  switch (index.defect) {
+    case "without every third log": {
+      const isThird = ({ blockNumber, logIndex }: RpcLog) => (Number(blockNumber) + Number(logIndex)) % 3 === 0;
+      return logs.filter((log) => !isThird(log) || !isWithin(log, index.first, index.last));
+    }
+    case "without logs":
+      return logs.filter((log) => !isWithin(log, index.first, index.last));
+    case "behind": {
+      const indexed = (await readBlockNumber(target)) - index.blocks;
+      return logs.filter((log) => isWithin(log, 0, indexed));
+    }
+    case "truncated":
+      return logs.slice(0, index.logs);
+    case "twice":
+      return logs.flatMap((log) => [log, log]);
+  }
+};
+
+const readBlockNumber = async (target: string): Promise<number> => {
+  const answer = await askNode(target, { method: "eth_blockNumber", params: [] });
+  return Number("result" in answer ? answer.result : 0);
 };
 
 /** Hardhat has no eth_getBlockReceipts. */
@@ -103,8 +144,7 @@ const answerReceipts = async (target: string, { params }: RpcRequest): Promise<R
 const answerBlock = async (target: string, behaviour: Behaviour, { method, params }: RpcRequest) => {
   const { countBehind, bloom, report } = behaviour;
   const behind = countBehind?.() ?? 0;
-  const number = await askNode(target, { method: "eth_blockNumber", params: [] });
-  const newest = Math.max(0, Number("result" in number ? number.result : 0) - behind);
+  const newest = Math.max(0, (await readBlockNumber(target)) - behind);
   if (method === "eth_blockNumber") return { result: numberToHex(newest) };
   if (behind > 0 && params[0] === "latest") report?.("old head");
   const asked = params[0] === "latest" ? numberToHex(newest) : params[0];
