@@ -5,12 +5,15 @@ import { SettingsError } from "../process/settings.ts";
 import { networks } from "../registry/networks.ts";
 import type { ChainPlan, IndexPlan } from "./plan.ts";
 import { Endpoint } from "./rpc/endpoint.ts";
-import { findLogsRange, findMissingHistory, repeatRequest } from "./rpc/find-missing-history.ts";
+import { findLogsRange, findMissingHistory } from "./rpc/find-missing-history.ts";
 import { redactUrl } from "./rpc/redact.ts";
+import { repeatRequest } from "./rpc/repeat-request.ts";
 import type { IndexProgress } from "./shards/progress.ts";
 
-/** A shorter range needs no proof: the transport verifies the newest blocks one by one. */
-const MIN_BLOCKS = 1_000;
+/** Blocks that may not be final. They need no proof, as the transport verifies them one by one. */
+const NEWEST_BLOCKS = 240;
+/** The number of blocks in one request for logs if there is little to request. */
+const DEFAULT_RANGE = 1_000;
 const RETRY_MS = 5_000;
 
 type Log = (message: string) => void;
@@ -78,16 +81,16 @@ const checkEndpoint = async (chain: ChainPlan, reached: number, url: string): Pr
   const registries = [v1, v2].flatMap((registry) => registry ?? []);
   const endpoint = new Endpoint(chainId, url);
   try {
-    const newest = await repeatRequest<Hex>(endpoint, "eth_blockNumber", []);
+    const newest = await repeatRequest<Hex>(endpoint, { method: "eth_blockNumber" });
     if (newest === null) throw new Error(`${endpoint.name} does not say which block is its newest.`);
     const last = Number(newest);
     const first = Math.max(reached, Math.min(...registries.map(({ startBlock }) => startBlock)));
-    if (last - first < MIN_BLOCKS) return { url, range: MIN_BLOCKS };
-    const range = { first, last };
-    const missing = await findMissingHistory(endpoint, range, networks.get(chainId)?.migrations);
+    const lastOld = last - NEWEST_BLOCKS;
+    if (lastOld < first) return { url, range: DEFAULT_RANGE };
+    const missing = await findMissingHistory(endpoint, { first, last: lastOld }, networks.get(chainId)?.migrations);
     if (missing) return { url, missing };
     const addresses = registries.map(({ address }) => address);
-    return { url, range: chain.logsRange ?? (await findLogsRange(endpoint, addresses, range)) };
+    return { url, range: chain.logsRange ?? (await findLogsRange(endpoint, addresses, { first, last })) };
   } catch (failure) {
     return { url, failure };
   }

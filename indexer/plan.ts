@@ -3,6 +3,8 @@ import type { Address } from "viem";
 /** A registry on one chain, and the first block that can have one of its events. */
 export type RegistryPlan = { address: Address; startBlock: number };
 
+export type BlockRange = { first: number; last: number };
+
 export type ChainPlan = {
   chainId: number;
   name: string;
@@ -14,6 +16,8 @@ export type ChainPlan = {
   provenRanges?: { first: number; last: number }[];
   /** The number of blocks in one request for logs. An endpoint that accepts fewer gets several requests. */
   logsRange?: number;
+  /** Blocks whose logs are taken from their receipts too, as an answer to eth_getLogs has lacked some. */
+  provenRanges?: BlockRange[];
   v1: RegistryPlan | null;
   v2: RegistryPlan | null;
 };

@@ -4,15 +4,20 @@ import { checkHistory } from "../../indexer/check-history.ts";
 import type { ChainPlan } from "../../indexer/plan.ts";
 import { Endpoint } from "../../indexer/rpc/endpoint.ts";
 import { findLogsRange } from "../../indexer/rpc/find-missing-history.ts";
+import type { LocalChain } from "../../local/chain.ts";
 import { networks } from "../../registry/networks.ts";
 import { launchChainWithLogs } from "../support/indexed-chain.ts";
-import { type Behaviour, dialects, simulateProvider } from "../support/provider.ts";
-import { startRpcProxy } from "../support/rpc-proxy.ts";
+import { type Behaviour, dialects, type LogIndex, simulateProvider } from "../support/provider.ts";
+import { askNode, startRpcProxy } from "../support/rpc-proxy.ts";
 
 const CHAIN = 8453;
 const BLOCKS = 20_000;
 /** Ten blocks with a log in each thousand: logs are rare, but not near any sampled block. */
 const LOG_BLOCKS = Array.from({ length: 200 }, (_, index) => 1 + index * 100);
+
+/** A chain on which one block in a hundred has a log. */
+const QUIET_BLOCKS = 2_500;
+const QUIET_LOG_BLOCKS = LOG_BLOCKS.filter((block) => block <= QUIET_BLOCKS);
 
 const registry = networks.get(CHAIN)?.v2?.address as Address;
 
@@ -22,11 +27,29 @@ const test = base
     onCleanup(() => chain.stop());
     return chain;
   })
-  .extend("startProvider", ({ chain }) => async (behaviour: Behaviour) => {
-    const proxy = await startRpcProxy(chain.url);
-    proxy.intercept = simulateProvider(chain.url, behaviour);
-    return proxy;
-  });
+  .extend("quietChain", { scope: "file" }, async ({}, { onCleanup }) => {
+    const chain = await launchChainWithLogs(CHAIN, QUIET_BLOCKS, QUIET_LOG_BLOCKS);
+    onCleanup(() => chain.stop());
+    return chain;
+  })
+  .extend(
+    "startProvider",
+    ({ chain }) =>
+      (behaviour: Behaviour) =>
+        startProviderOf(chain, behaviour),
+  )
+  .extend(
+    "startQuiet",
+    ({ quietChain }) =>
+      (behaviour: Behaviour) =>
+        startProviderOf(quietChain, behaviour),
+  );
+
+const startProviderOf = async ({ url }: LocalChain, behaviour: Behaviour) => {
+  const proxy = await startRpcProxy(url);
+  proxy.intercept = simulateProvider(url, behaviour);
+  return proxy;
+};
 
 const planFor = (...urls: string[]): ChainPlan => ({
   chainId: CHAIN,
@@ -105,7 +128,7 @@ describe("checkHistory()", () => {
 
   test("does not ask for a history that the index has", async ({ startProvider }) => {
     const { url, seen } = await startProvider({ logsSince: 10_000 });
-    await check(planFor(url), BLOCKS - 500);
+    await check(planFor(url), BLOCKS - 200);
     expect(seen.map(({ method }) => method)).toEqual(["eth_chainId", "eth_blockNumber"]);
   });
 
@@ -138,6 +161,53 @@ describe("checkHistory()", () => {
     const { messages, plan } = await check(planFor(url));
     expect(messages).toEqual([]);
     expect(plan?.recentOnlyUrls).toEqual([]);
+  });
+});
+
+describe("checkHistory() on a chain where one block in a hundred has a log", () => {
+  const ALL = { first: 0, last: QUIET_BLOCKS };
+  const lossy: LogIndex[] = [
+    { defect: "without logs", first: 0, last: 499 },
+    { defect: "without logs", first: 1_000, last: 1_250 },
+    { defect: "without every third log", ...ALL },
+    { defect: "behind", blocks: 500 },
+  ];
+  const lacksHistory = /lacks history: it returns no logs of block \d+, whose receipts have some/;
+
+  test.for(lossy)("finds that a log index is $defect", async (logIndex, { startQuiet }) => {
+    const { url } = await startQuiet({ logIndex });
+    await expect(check(planFor(url))).rejects.toThrow(lacksHistory);
+  });
+
+  test("finds it in a range of 500 blocks", async ({ startQuiet }) => {
+    const { url } = await startQuiet({ logIndex: { defect: "without every third log", ...ALL } });
+    await expect(check(planFor(url), QUIET_BLOCKS - 740)).rejects.toThrow(lacksHistory);
+  });
+
+  test.for([
+    ["with the fees of its blocks", undefined],
+    ["without them", { error: { code: -32601, message: "the method eth_feeHistory does not exist" } }],
+  ] as const)("accepts a complete endpoint %s, with few requests", async ([, answer], { startQuiet }) => {
+    const { url, seen } = await startQuiet({
+      logIndex: { defect: "twice" },
+      interrupt: ({ method }) => (method === "eth_feeHistory" ? answer : undefined),
+    });
+    const { plan } = await check(planFor(url));
+    expect(plan?.recentOnlyUrls).toEqual([]);
+    expect(seen.length).toBeLessThan(200);
+  });
+
+  test("sends up to eight requests at a time", async ({ quietChain, startQuiet }) => {
+    const proxy = await startQuiet({});
+    let [inFlight, most] = [0, 0];
+    proxy.intercept = async (request) => {
+      most = Math.max(most, ++inFlight);
+      const answer = await askNode(quietChain.url, request);
+      inFlight--;
+      return answer;
+    };
+    await check(planFor(proxy.url));
+    expect(most).toBe(8);
   });
 });
 
