@@ -16,9 +16,9 @@ const readPlan = (): IndexPlan => {
 export const plan = readPlan();
 
 const rpcs = new Map(
-  plan.chains.map(({ chainId, rpcUrls, recentOnlyUrls, logsRange, wsUrl, v1, v2 }) => {
+  plan.chains.map(({ rpcUrls, v1, v2, ...options }) => {
     const registries = [v1, v2].flatMap((registry) => registry?.address ?? []);
-    return [chainId, new ChainRpc({ chainId, urls: rpcUrls, recentOnlyUrls, logsRange, wsUrl, registries })];
+    return [options.chainId, new ChainRpc({ ...options, urls: rpcUrls, registries })];
   }),
 );
 

@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { type Address, type Client, custom, type Hash, type Transport } from "viem";
+import type { BlockRange } from "../plan.ts";
 import { BlockLogs } from "./block-logs.ts";
 import { Endpoints } from "./endpoints.ts";
 import { HeadSubscription } from "./head-subscription.ts";
@@ -30,6 +31,8 @@ type Options = {
   recentOnlyUrls?: readonly string[] | undefined;
   /** The number of blocks in one request for logs to begin with. */
   logsRange?: number | undefined;
+  /** Blocks whose logs are taken from their receipts too. */
+  provenRanges?: readonly BlockRange[] | undefined;
   /** Announces new blocks. */
   wsUrl?: string | null;
   /** The contracts whose logs must be complete. */
@@ -57,7 +60,7 @@ export class ChainRpc {
     this.#endpoints = new Endpoints(chainId, urls, options.recentOnlyUrls, options.logsRange);
     this.#newest = new NewestBlock(this.#recent, wsUrl ? new HeadSubscription(wsUrl) : null);
     this.#blockLogs = new BlockLogs(this.#endpoints, this.#recent, registries);
-    this.#rangeLogs = new RangeLogs(chainId, this.#endpoints, registries);
+    this.#rangeLogs = new RangeLogs(chainId, this.#endpoints, registries, options.provenRanges);
     this.#missedLogs = new MissedLogs(registries, this.#rangeLogs, this.#recent);
     this.#unknownBlockWaitMs = unknownBlockWaitMs;
   }

@@ -2,9 +2,11 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { type Address, numberToHex, toEventSelector } from "viem";
 import { removeOldest } from "../../process/remove-oldest.ts";
 import { registryV1Abi, registryV2Abi } from "../../registry/abi.ts";
+import type { BlockRange } from "../plan.ts";
 import type { Endpoint } from "./endpoint.ts";
 import type { Endpoints } from "./endpoints.ts";
-import { includesAddress, logKey, parseLogs, type RangeFilter, type RpcLog } from "./json-rpc.ts";
+import { includesAddress, parseLogs, type RangeFilter, type RpcLog, uniqueLogs } from "./json-rpc.ts";
+import { ReceiptLogs } from "./receipt-logs.ts";
 import { isRefusedRange, isSlow, isUnreachable, RateLimitError } from "./rpc-errors.ts";
 
 /** Enough for the ranges that Ponder has in flight, of 100,000 blocks in all: it requests each once per kind of event. */
@@ -15,6 +17,8 @@ const MAX_RATE_LIMITS = 6;
 /** Attempts to fetch one of several parts: with the last one failing, all others would be fetched again. */
 const ATTEMPTS = 4;
 const RETRY_MS = 250;
+/** A response with as many logs may lack the ones after them. Few ranges have so many. */
+const MIN_TRUNCATED_LOGS = 20;
 
 type NamedLogs = { endpoint: Endpoint; logs: RpcLog[] };
 
@@ -25,26 +29,34 @@ const EVENTS = [...registryV1Abi, ...registryV2Abi]
 /**
  * Fetches the logs of block ranges. A node that lacks logs returns a list without them, so each range is requested
  * twice and the result is the union: from two endpoints, or from one with two different filters. Ponder requests a range
- * once per kind of event; all these requests share one response.
+ * once per kind of event; all these requests share one response. In ranges that have to be proven, the logs in the blocks'
+ * receipts are part of the union.
  */
 export class RangeLogs {
   readonly #chainId: number;
   readonly #endpoints: Endpoints;
   readonly #registries: readonly Address[];
+  readonly #receiptLogs: ReceiptLogs;
   readonly #cached = new Map<string, Promise<RpcLog[]>>();
   #hasWarned = false;
 
-  constructor(chainId: number, endpoints: Endpoints, registries: readonly Address[]) {
+  constructor(
+    chainId: number,
+    endpoints: Endpoints,
+    registries: readonly Address[],
+    provenRanges: readonly BlockRange[] = [],
+  ) {
     this.#chainId = chainId;
     this.#endpoints = endpoints;
     this.#registries = registries;
+    this.#receiptLogs = new ReceiptLogs(endpoints, provenRanges);
   }
 
   async fetch(filter: RangeFilter): Promise<RpcLog[]> {
-    const { topics, ...range } = filter;
+    const { topics: _, ...range } = filter;
     const wide = this.#isCovered(filter) ? { ...range, address: this.#registries } : filter;
     const logs = await this.#fetchCached(wide);
-    return logs.filter((log) => matchesAddress(log, filter.address) && matchesTopics(log, topics));
+    return logs.filter((log) => matches(log, filter));
   }
 
   /** True if the registries' logs include all logs of a filter. */
@@ -68,12 +80,13 @@ export class RangeLogs {
   }
 
   async #fetchUnion(filter: RangeFilter): Promise<RpcLog[]> {
-    const responses = await this.#fetchTwice(filter);
-    const union = new Map(responses.flatMap(({ logs }) => logs.map((log) => [logKey(log), log] as const)));
+    const [responses, proven] = await Promise.all([this.#fetchTwice(filter), this.#receiptLogs.fetch(filter)]);
+    const wanted = proven.filter((log) => matches(log, filter));
+    const union = uniqueLogs([...wanted, ...responses.flatMap(({ logs }) => logs)]);
     for (const { endpoint, logs } of responses) {
-      if (logs.length < union.size) this.#reportMissing(endpoint, filter, union.size - logs.length);
+      if (logs.length < union.length) this.#reportMissing(endpoint, filter, union.length - logs.length);
     }
-    return [...union.values()].sort(byPosition);
+    return union.sort(byPosition);
   }
 
   async #fetchTwice(filter: RangeFilter): Promise<NamedLogs[]> {
@@ -108,7 +121,10 @@ export class RangeLogs {
   }
 }
 
-/** Fetches a range from one endpoint, in as many parts as its limits require. */
+/**
+ * Fetches a range from one endpoint, in as many parts as its limits require. Some nodes return the first logs of a range
+ * without the others: after a response with many, the rest of the range is requested again from its last log on.
+ */
 const fetchRange = async (endpoint: Endpoint, filter: RangeFilter): Promise<RpcLog[]> => {
   const to = Number(filter.toBlock);
   const logs: RpcLog[][] = [];
@@ -118,9 +134,11 @@ const fetchRange = async (endpoint: Endpoint, filter: RangeFilter): Promise<RpcL
     const blocks = last - from + 1;
     const part = { ...filter, fromBlock: numberToHex(from), toBlock: numberToHex(last) };
     try {
-      logs.push(parseLogs(await endpoint.request({ method: "eth_getLogs", params: [part] })));
+      const found = parseLogs(await endpoint.request({ method: "eth_getLogs", params: [part] }));
+      logs.push(found);
       endpoint.range.grow(blocks);
-      from = last + 1;
+      const isTruncated = found.length >= MIN_TRUNCATED_LOGS;
+      from = isTruncated ? Math.max(from + 1, Number(found.at(-1)?.blockNumber)) : last + 1;
       [rateLimits, outages] = [0, 0];
     } catch (error) {
       if (isSlow(error)) endpoint.range.shrink(blocks);
@@ -133,8 +151,11 @@ const fetchRange = async (endpoint: Endpoint, filter: RangeFilter): Promise<RpcL
       endpoint.range.shrink(blocks);
     }
   }
-  return logs.flat();
+  return uniqueLogs(logs.flat());
 };
+
+const matches = (log: RpcLog, { address, topics }: RangeFilter): boolean =>
+  matchesAddress(log, address) && matchesTopics(log, topics);
 
 const matchesAddress = (log: RpcLog, wanted: RangeFilter["address"]): boolean =>
   wanted === undefined || includesAddress([wanted].flat(), log.address);

@@ -1,5 +1,6 @@
 import { type Hex, numberToHex } from "viem";
 import { test as base, describe, expect } from "vitest";
+import type { BlockRange } from "../../indexer/plan.ts";
 import { ChainRpc } from "../../indexer/rpc/chain-rpc.ts";
 import { networks } from "../../registry/networks.ts";
 import { countMethods, launchChainWithLogs } from "../support/indexed-chain.ts";
@@ -24,10 +25,10 @@ const test = base
     return chain;
   })
   /** Connects to the chain over a simulated provider. */
-  .extend("connect", ({ chain }) => async (behaviour: Behaviour) => {
+  .extend("connect", ({ chain }) => async (behaviour: Behaviour, provenRanges: BlockRange[] = []) => {
     const proxy = await startRpcProxy(chain.url);
     proxy.intercept = simulateProvider(chain.url, behaviour);
-    const rpc = new ChainRpc({ chainId: CHAIN, urls: [proxy.url], registries, unknownBlockWaitMs: 10 });
+    const rpc = new ChainRpc({ chainId: CHAIN, urls: [proxy.url], registries, provenRanges, unknownBlockWaitMs: 10 });
     const request: (body: { method: string; params: unknown[] }) => Promise<unknown> = rpc.transport({
       retryCount: 0,
     }).request;
@@ -107,6 +108,62 @@ describe("a request for the logs of a range", () => {
   test.for(refusals)("is split when its response $what: $name", async ({ dialect, maxLogs }, { connect }) => {
     const { askRange } = await connect({ dialect, maxLogs, maxBlocks: BLOCKS });
     expect(await askRange(BLOCKS)).toEqual(LOG_BLOCKS);
+  });
+});
+
+const DENSE = { first: BLOCKS + 1, last: BLOCKS + DENSE_BLOCKS.length };
+
+describe("a log index that", () => {
+  test("has each log twice: a range, and a block, have it once", async ({ chain, connect }) => {
+    const { askRange, request } = await connect({ logIndex: { defect: "twice" } });
+    expect(await askRange(DENSE.last, DENSE.first)).toEqual(DENSE_BLOCKS);
+    const { hash } = await chain.client.getBlock();
+    expect(await request({ method: "eth_getLogs", params: [{ blockHash: hash }] })).toHaveLength(1);
+  });
+
+  test.for([20, 29])("truncates responses to %i logs: a range has all", async (logs, { connect }) => {
+    const { askRange } = await connect({ logIndex: { defect: "truncated", logs } });
+    expect(await askRange(DENSE.last)).toEqual([...LOG_BLOCKS, ...DENSE_BLOCKS]);
+  });
+});
+
+describe("the logs of a range that has to be proven", () => {
+  const WITHOUT_THIRD = { defect: "without every third log", first: 0, last: DENSE.last } as const;
+
+  test.for<[string, Behaviour]>([
+    ["with the receipts of blocks", {}],
+    ["with receipts of transactions only", { lacksReceipts: true }],
+    ["with bloom filters of zeros", { bloom: "zeros" }],
+    ["with bloom filters of ones", { bloom: "ones" }],
+  ])("are complete although the log index lacks every third, %s", async ([, behaviour], { connect }) => {
+    const logIndex = WITHOUT_THIRD;
+    const { askRange } = await connect({ ...behaviour, logIndex }, [DENSE]);
+    expect(await askRange(DENSE.last, DENSE.first)).toEqual(DENSE_BLOCKS);
+    const unproven = await connect({ ...behaviour, logIndex });
+    expect(await unproven.askRange(DENSE.last, DENSE.first), "without a proof").toHaveLength(20);
+  });
+
+  test("have the fields of eth_getLogs", async ({ connect }) => {
+    const filter = { address: registries, fromBlock: numberToHex(DENSE.first), toBlock: numberToHex(DENSE.last) };
+    const request = { method: "eth_getLogs", params: [filter] };
+    const complete = await connect({});
+    const proven = await connect({ logIndex: { defect: "without logs", first: 0, last: DENSE.last } }, [DENSE]);
+    expect(await proven.request(request)).toEqual(await complete.request(request));
+  });
+
+  test("cost a header for each block, and receipts where its filter may contain a registry", async ({ connect }) => {
+    const { askRange, seen } = await connect({}, [{ first: 0, last: 99 }]);
+    expect(await askRange(999)).toEqual(LOG_BLOCKS.filter((block) => block <= 999));
+    expect(countMethods(seen)).toMatchObject({ eth_getBlockByNumber: 100, eth_getBlockReceipts: 5, eth_getLogs: 2 });
+  });
+
+  test("are not returned while no endpoint has a receipt", async ({ connect }) => {
+    const isReceipt = (method: string) => /receipt/i.test(method);
+    const { askRange } = await connect(
+      { interrupt: ({ method }) => (isReceipt(method) ? { result: null } : undefined) },
+      [{ first: 10, last: 12 }],
+    );
+    await expect(askRange(100)).rejects.toThrow(/No node has all logs of block/);
   });
 });
 
