@@ -12,8 +12,6 @@ export type ChainPlan = {
   wsUrl: string | null;
   /** Those of rpcUrls that lack old logs. They are used for new blocks only. */
   recentOnlyUrls?: string[];
-  /** Blocks whose logs are not believed, but proven block by block. */
-  provenRanges?: { first: number; last: number }[];
   /** The number of blocks in one request for logs. An endpoint that accepts fewer gets several requests. */
   logsRange?: number;
   /** Blocks whose logs are taken from their receipts too, as an answer to eth_getLogs has lacked some. */

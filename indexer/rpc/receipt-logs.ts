@@ -1,4 +1,5 @@
 import { type Address, type Hash, isHex, numberToHex } from "viem";
+import { describeError } from "../../process/program.ts";
 import type { BlockRange } from "../plan.ts";
 import type { Endpoints } from "./endpoints.ts";
 import { isFound, type JsonRpcRequest, parseLogs, type RangeFilter, type RpcLog } from "./json-rpc.ts";
@@ -6,7 +7,7 @@ import { mayContain } from "./logs-bloom.ts";
 import { mapConcurrently } from "./map-concurrently.ts";
 import type { RpcBlock } from "./recent-blocks.ts";
 import { repeatRequest } from "./repeat-request.ts";
-import { MissingLogsError } from "./rpc-errors.ts";
+import { isUnreachable, MissingLogsError } from "./rpc-errors.ts";
 
 /** Blocks to read at a time, and receipts of each. */
 const MAX_IN_FLIGHT = 8;
@@ -20,14 +21,29 @@ type Receipt = { blockHash: Hash; logs: unknown };
 export class ReceiptLogs {
   readonly #endpoints: Endpoints;
   readonly #ranges: readonly BlockRange[];
+  #hasWarned = false;
 
   constructor(endpoints: Endpoints, ranges: readonly BlockRange[]) {
     this.#endpoints = endpoints;
     this.#ranges = ranges;
   }
 
-  /** Fetches all logs of the blocks that may have one of the wanted addresses. Throws if a receipt is missing. */
-  async fetch({ address = [], fromBlock, toBlock }: RangeFilter): Promise<RpcLog[]> {
+  /**
+   * Fetches all logs of the blocks that may have one of the wanted addresses. Without receipts there are none: the
+   * comparison with the registries decides whether logs are missing, and the other chains do not wait for them.
+   */
+  async fetch(filter: RangeFilter): Promise<RpcLog[]> {
+    try {
+      return await this.#fetchAll(filter);
+    } catch (error) {
+      if (isUnreachable(error)) throw error;
+      if (!this.#hasWarned) console.warn(`Logs cannot be proven by receipts: ${describeError(error)}`);
+      this.#hasWarned = true;
+      return [];
+    }
+  }
+
+  async #fetchAll({ address = [], fromBlock, toBlock }: RangeFilter): Promise<RpcLog[]> {
     const blocks = this.#listBlocks(Number(fromBlock), Number(toBlock));
     const logs = await mapConcurrently(blocks, MAX_IN_FLIGHT, (block) => this.#fetchBlock(block, [address].flat()));
     return logs.flat();

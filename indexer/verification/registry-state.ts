@@ -1,8 +1,11 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Address } from "viem";
+import { type Address, numberToHex } from "viem";
 import { getBlock, getLogs } from "viem/actions";
 import type { ChainPlan } from "../plan.ts";
 import { createChainClient } from "../rpc/chain-rpc.ts";
+import { Endpoints } from "../rpc/endpoints.ts";
+import { includesAddress } from "../rpc/json-rpc.ts";
+import { ReceiptLogs } from "../rpc/receipt-logs.ts";
 import { redactUrl } from "../rpc/redact.ts";
 import { Differences } from "./differences.ts";
 import { LimitedRpc } from "./limited-rpc.ts";
@@ -17,6 +20,7 @@ export type Differing = ReadonlyMap<Address, readonly string[]>;
 /** The registries of a chain, as each of its endpoints tells their state. */
 export class RegistryState {
   readonly #endpoints: readonly Endpoint[];
+  readonly #all: Endpoints;
   readonly #addresses: Addresses;
 
   constructor({ chainId, rpcUrls, v1, v2 }: ChainPlan) {
@@ -25,6 +29,7 @@ export class RegistryState {
       url,
       rpc: new LimitedRpc(createChainClient(chainId, [url]), sleep),
     }));
+    this.#all = new Endpoints(chainId, rpcUrls);
     this.#addresses = { v1: v1?.address ?? null, v2: v2?.address ?? null };
   }
 
@@ -58,9 +63,12 @@ export class RegistryState {
     return this.#askInTurn(({ rpc }) => rpc.request((client) => getBlock(client, { blockNumber: BigInt(number) })));
   }
 
-  /** Finds the endpoints that lack logs of a block which others have. */
+  /** Finds the endpoints that lack logs of a block which others have, or its receipts. */
   async findLacking(number: number): Promise<string[]> {
     const address = Object.values(this.#addresses).flatMap((one) => one ?? []);
+    const block = numberToHex(number);
+    const receipts = new ReceiptLogs(this.#all, [{ first: number, last: number }]);
+    const inReceipts = await receipts.fetch({ address, fromBlock: block, toBlock: block });
     const range = { address, fromBlock: BigInt(number), toBlock: BigInt(number) };
     const counted = await Promise.all(
       this.#endpoints.map(async ({ url, rpc }) => {
@@ -68,7 +76,8 @@ export class RegistryState {
         return { url, logs: logs?.length ?? null };
       }),
     );
-    const most = Math.max(...counted.map(({ logs }) => logs ?? 0));
+    const fromReceipts = inReceipts.filter((log) => includesAddress(address, log.address)).length;
+    const most = Math.max(fromReceipts, ...counted.map(({ logs }) => logs ?? 0));
     return counted.flatMap(({ url, logs }) => (logs !== null && logs < most ? [url] : []));
   }
 
