@@ -66,7 +66,7 @@ export const createApp = async ({ dependencies, admission, build, log, assets, p
   const document = describeService(app, build.version, portal !== null);
   await addDocument(app, "/openapi.json", JSON.stringify(document), "application/json");
   const pages = PAGES.filter(({ name }) => portal !== null || name !== "developers");
-  await addPages(app, assets, pages, { reference: renderReference(document) });
+  await addPages(app, assets, pages, { reference: await renderReference(document) });
 
   app.notFound((c) => {
     const isRead = c.req.method === "GET" || c.req.method === "HEAD";

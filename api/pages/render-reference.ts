@@ -1,6 +1,6 @@
+import { html } from "hono/html";
 import type { ServiceDescription } from "../openapi.ts";
 import { PROBLEMS, Problem, type ProblemName, problemDocument } from "../problem.ts";
-import { type Html, type HtmlValue, html, renderInline, renderParagraphs } from "./html.ts";
 import { PROBLEM_EXPLANATIONS } from "./problem-explanations.ts";
 import { createExample, describeType, listFields, type Schema, type Schemas } from "./reference-schema.ts";
 
@@ -9,13 +9,16 @@ type Parameter = Extract<NonNullable<Operation["parameters"]>[number], { name: s
 type Response = Exclude<NonNullable<NonNullable<Operation["responses"]>["default"]>, { $ref: string }>;
 type Header = NonNullable<Response["headers"]>[string];
 
+/** Escaped HTML. Hono allows promises in it, so that it may be one. */
+type Html = ReturnType<typeof html>;
+
 /** Renders the API reference from the OpenAPI document. Its script is in web/reference/. */
-export const renderReference = (document: ServiceDescription): string => {
+export const renderReference = async (document: ServiceDescription): Promise<string> => {
   const { version, description = "" } = document.info;
   const schemas: Schemas = document.components?.schemas ?? {};
   const groups = groupOperations(document);
 
-  return html`<div class="reference">
+  const page = await html`<div class="reference">
 <div class="side">
 <p class="contents-bar"><a href="#content">Reference</a> <span class="version">${version}</span>
 <button type="button" class="menu" popovertarget="contents">Contents</button></p>
@@ -37,7 +40,8 @@ ${operations.map((operation) => renderOperation(operation, schemas))}
 )}
 ${renderProblems()}
 </main>
-</div>`.text;
+</div>`;
+  return page.toString();
 };
 
 type DescribedOperation = Operation & { id: string; path: string; method: "get" | "post" };
@@ -265,12 +269,14 @@ const renderDetails = (title: string, content: Html) => html`<details><summary>$
 ${content}
 </details>`;
 
+type TableCell = Html | string | false;
+
 /**
  * Renders a table whose first column has row headers. It needs explicit roles: on a narrow screen its rows are laid out
  * as blocks, and browsers then drop the table semantics.
  */
-const renderTable = (columns: readonly string[], rows: readonly HtmlValue[][]): Html => {
-  const renderCell = (value: HtmlValue, index: number) =>
+const renderTable = (columns: readonly string[], rows: readonly TableCell[][]): Html => {
+  const renderCell = (value: TableCell, index: number) =>
     index === 0
       ? html`<th role="rowheader" scope="row">${value}</th>`
       : html`<td role="cell" data-column="${columns[index] ?? ""}">${value}</td>`;
@@ -280,3 +286,11 @@ const renderTable = (columns: readonly string[], rows: readonly HtmlValue[][]): 
 ${rows.map((row) => html`<tr role="row">${row.map(renderCell)}</tr>\n`)}</tbody>
 </table>`;
 };
+
+/** Renders the Markdown of descriptions: paragraphs and `code`. */
+const renderParagraphs = (text: string) =>
+  text.split(/\n{2,}/).map((paragraph) => html`<p>${renderInline(paragraph)}</p>`);
+
+/** Renders Markdown without paragraphs. */
+const renderInline = (text: string) =>
+  html`${text.split(/`([^`]+)`/).map((part, index) => (index % 2 === 1 ? html`<code>${part}</code>` : part))}`;
