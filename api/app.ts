@@ -10,13 +10,18 @@ import type { ApiContext, ApiEnv, ApiMiddleware } from "./context.ts";
 import { addChecks } from "./delegations/check-routes.ts";
 import type { Dependencies } from "./delegations/dependencies.ts";
 import { addLists } from "./delegations/list-routes.ts";
-import { addPortal, keepPrivate, PORTAL_PATH, type Portal } from "./developers/developer-routes.ts";
+import {
+  addDeveloperRoutes,
+  DEVELOPER_ROUTES,
+  type DeveloperPage,
+  keepPrivate,
+} from "./developers/developer-routes.ts";
 import { addHealth, type Build } from "./health/health-routes.ts";
 import type { StateDigests } from "./health/state-digests.ts";
 import type { InsightsCache } from "./insights/insights-cache.ts";
 import { addInsights } from "./insights/insights-routes.ts";
 import { isPeerListed, type TrustedProxies } from "./limits/client-address.ts";
-import { type Admission, admit, admitToPortal } from "./middleware/admit.ts";
+import { type Admission, admit, admitToDeveloperPage } from "./middleware/admit.ts";
 import { Observer } from "./middleware/observe.ts";
 import { rejectLongUrls } from "./middleware/reject-long-urls.ts";
 import { takeTurns } from "./middleware/take-turns.ts";
@@ -36,21 +41,21 @@ type AppOptions = {
   log: Logger;
   assets: Assets;
   /** Null: without the developer page. */
-  portal: Portal | null;
+  developerPage: DeveloperPage | null;
 };
 
 /** Creates the Hono app: all middleware, routes and pages, without a server. */
-export const createApp = async ({ dependencies, admission, build, log, assets, portal }: AppOptions) => {
+export const createApp = async ({ dependencies, admission, build, log, assets, developerPage }: AppOptions) => {
   const observer = new Observer(log, admission.metrics);
   const app = new OpenAPIHono<ApiEnv>({ strict: false });
 
   // The middleware, in the order in which requests pass it: no route is without it.
   app.use(requestId({ headerName: "", generator: createRequestId(admission.trustedProxies) }));
   app.use(observer.observe);
-  if (portal) app.use(PORTAL_PATH, keepPrivate);
+  if (developerPage) app.use(DEVELOPER_ROUTES, keepPrivate);
   app.use(admit(admission));
   app.use(takeTurns(admission.metrics));
-  if (portal) addPortal(app, portal, admitToPortal(admission.limiter));
+  if (developerPage) addDeveloperRoutes(app, developerPage, admitToDeveloperPage(admission.limiter));
   app.options("/registry/checks", setRequestId, answerPreflight(["POST", "OPTIONS"], ["X-API-KEY", "Content-Type"]));
   app.options("*", setRequestId, answerPreflight(["GET", "HEAD", "OPTIONS"], ["X-API-KEY"]));
   app.use(rejectLongUrls);
@@ -63,9 +68,9 @@ export const createApp = async ({ dependencies, admission, build, log, assets, p
   addNetworks(app, dependencies);
   addInsights(app, dependencies.insights);
   addHealth(app, dependencies, build);
-  const document = describeService(app, build.version, portal !== null);
+  const document = describeService(app, build.version, developerPage !== null);
   await addDocument(app, "/openapi.json", JSON.stringify(document), "application/json");
-  const pages = PAGES.filter(({ name }) => portal !== null || name !== "developers");
+  const pages = PAGES.filter(({ name }) => developerPage !== null || name !== "developers");
   await addPages(app, assets, pages, { reference: await renderReference(document) });
 
   app.notFound((c) => {

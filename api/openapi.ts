@@ -6,8 +6,10 @@ A check returns \`true\`, \`false\` or the digits of a balance, and nothing else
 
 Without an API key, each address may send 25 requests in 10 seconds, unless the operator sets another limit; \`RateLimit-Policy\` gives the current one. Health, this document and preflights do not count.`;
 
-const describeKey = (hasPortal: boolean): string => {
-  const source = hasPortal ? "at /developers, or from the operator of the service" : "from the operator of the service";
+const describeKey = (hasDeveloperPage: boolean): string => {
+  const source = hasDeveloperPage
+    ? "at /developers, or from the operator of the service"
+    : "from the operator of the service";
   return `Lifts the rate limit. Get a key ${source}. Every operation works without one.`;
 };
 
@@ -15,12 +17,12 @@ const describeKey = (hasPortal: boolean): string => {
  * Creates the OpenAPI document of the routes added so far. It omits the routes of the developer page, which are no
  * public contract and change with the page.
  */
-export const describeService = (app: ApiApp, version: string, hasPortal: boolean) => {
+export const describeService = (app: ApiApp, version: string, hasDeveloperPage: boolean) => {
   app.openAPIRegistry.registerComponent("securitySchemes", "apiKey", {
     type: "apiKey",
     in: "header",
     name: "X-API-KEY",
-    description: describeKey(hasPortal),
+    description: describeKey(hasDeveloperPage),
   });
   return app.getOpenAPI31Document({
     openapi: "3.1.0",

@@ -42,7 +42,7 @@ export const createService = async (
     () => readInsights(database, shards),
     (error) => log.error({ err: error }, "Cannot read insights"),
   );
-  const portal = settings.hasDeveloperPortal
+  const developerPage = settings.hasDeveloperPage
     ? {
         database: primary,
         keys,
@@ -58,7 +58,7 @@ export const createService = async (
     build,
     log,
     assets: await loadAssets(),
-    portal,
+    developerPage,
   });
   return { app, document, shards, digests, metrics, usage };
 };

@@ -36,7 +36,7 @@ export type ApiSettings = {
   trustedProxies: TrustedProxies | null;
   /** Public origin of the service; null: people can sign in from its own machine only. */
   publicUrl: string | null;
-  hasDeveloperPortal: boolean;
+  hasDeveloperPage: boolean;
   /** Maximum API keys of a wallet. */
   keysPerWallet: number;
   /** RPC URLs by chain, all over HTTP. Contract wallets of these chains can sign in. */
@@ -198,7 +198,7 @@ export const parseApiSettings = (environment: NodeJS.ProcessEnv): ApiSettings =>
     limitStoreUrl: data.RATE_LIMIT_STORE === "memory" ? null : data.RATE_LIMIT_STORE,
     trustedProxies: data.TRUST_PROXY,
     publicUrl: data.PUBLIC_URL ?? null,
-    hasDeveloperPortal: data.DEVELOPER_PORTAL === "on",
+    hasDeveloperPage: data.DEVELOPER_PORTAL === "on",
     keysPerWallet: data.DEVELOPER_KEYS_PER_WALLET,
     signInRpcUrls,
     metricsHost: data.METRICS_HOST,

@@ -23,7 +23,7 @@ import { findSite, requireSameOrigin, requireSite } from "./site.ts";
 import type { VerifySignature } from "./verify-signature.ts";
 
 /** Dependencies of the developer page. */
-export type Portal = {
+export type DeveloperPage = {
   /** Stores keys and sessions: never a replica. */
   database: Database;
   keys: KeyDirectory;
@@ -61,7 +61,7 @@ const NewKey = z.object({ name: keyName });
 const readJson = createJsonReader(32_768);
 
 /** Path of the developer page's routes. */
-export const PORTAL_PATH = "/developers/api/*";
+export const DEVELOPER_ROUTES = "/developers/api/*";
 
 /** Keeps every response of these routes to our own pages, refusals included. */
 export const keepPrivate: ApiMiddleware = async (c, next) => {
@@ -70,20 +70,20 @@ export const keepPrivate: ApiMiddleware = async (c, next) => {
 };
 
 /** Adds the routes of the developer page: sign-in, and the keys of the signed-in wallet. */
-export const addPortal = (app: ApiApp, portal: Portal, admitRequest: ApiMiddleware): void => {
+export const addDeveloperRoutes = (app: ApiApp, page: DeveloperPage, admitRequest: ApiMiddleware): void => {
   app.all("/developers/api/challenge", allowOwnPages("POST"), admitRequest);
-  addChallengeRoute(app, portal);
+  addChallengeRoute(app, page);
   app.all("/developers/api/session", allowOwnPages("GET", "POST", "DELETE"), admitRequest);
-  addSessionRoutes(app, portal);
+  addSessionRoutes(app, page);
   app.all("/developers/api/keys", allowOwnPages("GET", "POST"), admitRequest);
   app.all("/developers/api/keys/:prefix", allowOwnPages("DELETE"), admitRequest);
-  addKeyRoutes(app, portal);
+  addKeyRoutes(app, page);
 };
 
-const addChallengeRoute = (app: ApiApp, portal: Portal): void => {
-  const { database } = portal;
+const addChallengeRoute = (app: ApiApp, page: DeveloperPage): void => {
+  const { database } = page;
   app.post("/developers/api/challenge", async (c) => {
-    const site = requireOwnPage(c, portal);
+    const site = requireOwnPage(c, page);
     const { address, chainId } = await readJson(c, Challenge);
     const nonce = randomBytes(16).toString("hex");
     const seconds = SIGN_IN_MS / 1000;
@@ -94,19 +94,19 @@ const addChallengeRoute = (app: ApiApp, portal: Portal): void => {
   });
 };
 
-const addSessionRoutes = (app: ApiApp, portal: Portal): void => {
-  const { database } = portal;
+const addSessionRoutes = (app: ApiApp, page: DeveloperPage): void => {
+  const { database } = page;
   // The page asks before it knows whether anyone is signed in, so no session is no error.
   app.get("/developers/api/session", async (c) => {
-    const site = findSite(c, portal);
+    const site = findSite(c, page);
     if (site) requireSameOrigin(c, site);
     const session = site && (await readSession(c, database, site));
     return respondJson(c, { origin: site?.origin ?? null, session: session && sessionJson(session) });
   });
 
   app.post("/developers/api/session", async (c) => {
-    const site = requireOwnPage(c, portal);
-    const owner = await verifyOwner(c, portal, site);
+    const site = requireOwnPage(c, page);
+    const owner = await verifyOwner(c, page, site);
     const before = readCookie(c, "session", site);
     const token = createCookie(c, "session", site, SESSION_SECONDS);
     const expiresAt = await insertSession(database, { token, before, owner, seconds: SESSION_SECONDS });
@@ -114,7 +114,7 @@ const addSessionRoutes = (app: ApiApp, portal: Portal): void => {
   });
 
   app.delete("/developers/api/session", async (c) => {
-    const site = requireOwnPage(c, portal);
+    const site = requireOwnPage(c, page);
     const token = readCookie(c, "session", site);
     if (token !== null) await deleteSession(database, token);
     removeCookie(c, "session", site);
@@ -122,25 +122,25 @@ const addSessionRoutes = (app: ApiApp, portal: Portal): void => {
   });
 };
 
-const addKeyRoutes = (app: ApiApp, portal: Portal): void => {
-  const { database, keys, keysPerWallet } = portal;
+const addKeyRoutes = (app: ApiApp, page: DeveloperPage): void => {
+  const { database, keys, keysPerWallet } = page;
   app.get("/developers/api/keys", async (c) => {
-    const owner = await requireOwner(c, portal);
+    const owner = await requireOwner(c, page);
     const owned = await listOwnedKeys(database, { owner, days: USAGE_DAYS });
     const isBlocked = await isOwnerBlocked(database, owner);
     return respondJson(c, { isBlocked, keysPerWallet, usageDays: USAGE_DAYS, keys: owned.map(keyJson) });
   });
 
   app.post("/developers/api/keys", async (c) => {
-    const owner = await requireOwner(c, portal);
+    const owner = await requireOwner(c, page);
     const { name } = await readJson(c, NewKey);
-    const key = await createKey(portal, owner, name);
+    const key = await createKey(page, owner, name);
     const [created] = await listOwnedKeys(database, { owner, days: USAGE_DAYS, prefix: prefixOf(key) });
     return respondJson(c, { key, ...(created && keyJson(created)) }, {}, 201);
   });
 
   app.delete("/developers/api/keys/:prefix", async (c) => {
-    const owner = await requireOwner(c, portal);
+    const owner = await requireOwner(c, page);
     const hash = await revokeOwnedKey(database, { owner, prefix: c.req.param("prefix") });
     // The same response for keys of other wallets: nobody learns which keys exist.
     if (hash === null) throw new Problem("not-found", "This wallet has no key with this prefix.");
@@ -150,8 +150,8 @@ const addKeyRoutes = (app: ApiApp, portal: Portal): void => {
 };
 
 /** Requires that the request comes from our own page. Returns its site. */
-const requireOwnPage = (c: ApiContext, portal: Portal): Site => {
-  const site = requireSite(findSite(c, portal));
+const requireOwnPage = (c: ApiContext, page: DeveloperPage): Site => {
+  const site = requireSite(findSite(c, page));
   requireSameOrigin(c, site);
   return site;
 };
@@ -161,14 +161,14 @@ const readSession = async (c: ApiContext, database: Database, site: Site): Promi
   return token === null ? null : findSession(database, token);
 };
 
-const requireOwner = async (c: ApiContext, portal: Portal): Promise<string> => {
-  const session = await readSession(c, portal.database, requireOwnPage(c, portal));
+const requireOwner = async (c: ApiContext, page: DeveloperPage): Promise<string> => {
+  const session = await readSession(c, page.database, requireOwnPage(c, page));
   if (session) return session.owner;
   throw new Problem("not-signed-in", "You are not signed in, or your session has ended. Sign in again.");
 };
 
 /** Verifies a signed message. Returns the owner that it signs in. */
-const verifyOwner = async (c: ApiContext, { database, verify }: Portal, site: Site): Promise<string> => {
+const verifyOwner = async (c: ApiContext, { database, verify }: DeveloperPage, site: Site): Promise<string> => {
   const { message, signature } = await readJson(c, SignedMessage);
   const browser = readCookie(c, "sign-in", site);
   // Taken before the signature is verified: each message has one attempt.
@@ -182,7 +182,7 @@ const verifyOwner = async (c: ApiContext, { database, verify }: Portal, site: Si
   return formatOwner(await verify({ message, signature, address, chainId }, c.get("caller").client));
 };
 
-const createKey = async ({ database, keysPerWallet }: Portal, owner: string, name: string): Promise<string> => {
+const createKey = async ({ database, keysPerWallet }: DeveloperPage, owner: string, name: string): Promise<string> => {
   const limits = { maxKeys: keysPerWallet, maxKeysPerDay: keysPerWallet * REPLACEMENTS_PER_DAY };
   const key = await generateStoredKey(async (stored) => {
     const insertion = await insertOwnedKey(database, { ...stored, name, owner }, limits);

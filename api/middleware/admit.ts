@@ -121,10 +121,10 @@ export const admit = ({ keys, usage, limiter, trustedProxies, metrics }: Admissi
 };
 
 /** Applies the rate limit to the developer page, counted apart from requests to /registry and /wallets. */
-export const admitToPortal =
+export const admitToDeveloperPage =
   (limiter: Limiter): ApiMiddleware =>
   async (c, next) => {
-    const { isAdmitted, resetMs } = await orOverloaded(() => limiter.take(`portal ${c.get("caller").client}`));
+    const { isAdmitted, resetMs } = await orOverloaded(() => limiter.take(`developers ${c.get("caller").client}`));
     if (!isAdmitted) throw tooManyToPages(limiter.limit, Math.ceil(resetMs / 1000));
     await next();
   };

@@ -3,8 +3,8 @@ import { request } from "node:http";
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, test } from "vitest";
 import { type Api, startTestApi, startTestApiProcess } from "../support/api.ts";
+import { createWallet, signInVisitor, Visitor } from "../support/developers.ts";
 import { startHttp } from "../support/http.ts";
-import { createWallet, signInVisitor, Visitor } from "../support/portal.ts";
 import { readResidentMb, watchMemory } from "../support/processes.ts";
 import { createDatabase, waitUntil } from "../support/setup.ts";
 

@@ -2,7 +2,7 @@ import axe from "axe-core";
 import { type BrowserContextOptions, chromium, type Locator, type Page } from "playwright-core";
 import type { Hex } from "viem";
 import { expect, onTestFinished } from "vitest";
-import { createWallet } from "./portal.ts";
+import { createWallet } from "./developers.ts";
 import { findProgram } from "./run.ts";
 import { waitUntil } from "./setup.ts";
 import { test as base } from "./test.ts";

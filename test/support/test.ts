@@ -1,8 +1,8 @@
 import pg from "pg";
 import { test as base } from "vitest";
 import { createSampleDatabase, FRESH_FOR_A_DAY, launchApi } from "./api.ts";
+import { signInVisitor } from "./developers.ts";
 import { launchIndexedSubject } from "./indexed-chain.ts";
-import { signInVisitor } from "./portal.ts";
 
 /**
  * Tests with the parts that they name. A part starts when the first test names it, and stops after its scope.

@@ -1,11 +1,11 @@
 import { Agent } from "node:http";
 import { expect } from "vitest";
 import { type Api, CHECK } from "./api.ts";
+import { createWallet, DEVELOPER_OPERATIONS, EXAMPLE_MESSAGE } from "./developers.ts";
 import type { FuzzRequest } from "./fuzz.ts";
 import { sendHttp } from "./http.ts";
 import { addKey } from "./keys.ts";
 import { listFields, listOperations, type Operation, readDocument, replaceIn } from "./openapi.ts";
-import { createWallet, EXAMPLE_MESSAGE, PORTAL_OPERATIONS } from "./portal.ts";
 import { test } from "./test.ts";
 
 // The most expensive requests that the limits let through, drawn from the operations of an OpenAPI document: every
@@ -204,7 +204,7 @@ const MAX_KEYED_TURN_MS = 100;
 const MAX_BYTES = 32_768;
 const MAX_KEYED_BYTES = 1_000_000;
 /** Room for a real message, and no signature above its own limit. */
-const MAX_PORTAL_BYTES = 30_000;
+const MAX_DEVELOPER_BYTES = 30_000;
 
 const OPERATIONS = listOperations(readDocument());
 
@@ -224,7 +224,7 @@ export const testWorstTurns = (isWanted: IsWanted): void => {
   test("no request to the developer page takes a long turn", async ({ api, owner }) => {
     /** Signatures belong to the message of a sign-in that waits for one. */
     const drawSignedIn = async function* (): AsyncGenerator<WorstRequest> {
-      for (const { headers, body, ...request } of draw(PORTAL_OPERATIONS, MAX_PORTAL_BYTES, isWanted)) {
+      for (const { headers, body, ...request } of draw(DEVELOPER_OPERATIONS, MAX_DEVELOPER_BYTES, isWanted)) {
         const isSignature = request.name.includes("signature:");
         const message = isSignature ? await owner.begin(createWallet().address) : EXAMPLE_MESSAGE;
         yield {

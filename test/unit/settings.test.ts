@@ -134,7 +134,7 @@ describe("parseApiSettings()", () => {
       limitStoreUrl: null,
       trustedProxies: null,
       publicUrl: null,
-      hasDeveloperPortal: true,
+      hasDeveloperPage: true,
       keysPerWallet: 5,
       signInRpcUrls: new Map(),
       metricsHost: "127.0.0.1",

@@ -2,10 +2,10 @@ import { Agent } from "node:http";
 import { expect } from "vitest";
 import { LoadProcess } from "../../../bench/load-process.ts";
 import { type ApiProcess, CHECK } from "../../support/api.ts";
+import { DEVELOPER_OPERATIONS } from "../../support/developers.ts";
 import { sendHttp } from "../../support/http.ts";
 import { addKey } from "../../support/keys.ts";
 import { listOperations, readDocument } from "../../support/openapi.ts";
-import { PORTAL_OPERATIONS } from "../../support/portal.ts";
 import { startStopwatch } from "../../support/processes.ts";
 import { popularTest } from "../../support/service-test.ts";
 import { drawWorstRequests, isHard, type WorstRequest } from "../../support/worst-requests.ts";
@@ -75,7 +75,7 @@ const flood = async ({ port }: Service, requests: string[], { connections = 64, 
 // Many times what one client may send: each kind of request comes from an address of its own, so that few are refused.
 test("the worst parameters and bodies, one after another over four connections", async ({ bystander: service }) => {
   const documented = drawWorstRequests(listOperations(readDocument()), 32_768);
-  const drawn = [...documented, ...drawWorstRequests(PORTAL_OPERATIONS, 30_000)];
+  const drawn = [...documented, ...drawWorstRequests(DEVELOPER_OPERATIONS, 30_000)];
   const requests = drawn.filter(isHard).map(writeRequest);
   await expectUnnoticed(service, `${requests.length} kinds of requests`, async () => {
     const { statuses, requests: sent } = await flood(service, requests, { connections: 4, ms: 10_000 });

@@ -7,12 +7,12 @@ import { expect } from "vitest";
 import { generateKey } from "../../../api/keys/api-key.ts";
 import { findFreePort } from "../../../process/ports.ts";
 import { type ApiProcess, CHECK } from "../../support/api.ts";
+import { createWallet, DEVELOPER_OPERATIONS, Visitor } from "../../support/developers.ts";
 import { drawRequests, type FuzzRequest, findFault, isDocumented } from "../../support/fuzz.ts";
 import { type HttpAnswer, sendHttp } from "../../support/http.ts";
 import { addKey, extractSecret, misspellKey, revokeAddedKey } from "../../support/keys.ts";
 import { findSamples, parseMetrics } from "../../support/metrics.ts";
 import { listOperations, type Operation, readDocument } from "../../support/openapi.ts";
-import { createWallet, PORTAL_OPERATIONS, Visitor } from "../../support/portal.ts";
 import { readResidentMb } from "../../support/processes.ts";
 import { type Random, seededRandom } from "../../support/random.ts";
 import { isNightly } from "../../support/run.ts";
@@ -113,7 +113,7 @@ const listRoutes = async (api: ApiProcess): Promise<{ routes: string[]; operatio
   const routes = findSamples(parseMetrics(await api.metrics()), "request_duration_seconds_count")
     .map(({ labels }) => labels.route ?? "")
     .filter((route) => route !== "unknown");
-  const known = [...listOperations(readDocument()), ...PORTAL_OPERATIONS];
+  const known = [...listOperations(readDocument()), ...DEVELOPER_OPERATIONS];
   const others = routes.filter((route) => !known.some(({ path }) => path === route));
   const values: Record<string, string[]> = { file: assets, prefix: [OWN_PREFIX, OWN_PREFIX, "delreg_0000"] };
   const parametersOf = (path: string) =>

@@ -6,7 +6,7 @@ import type { LocalChain } from "../../../local/chain.ts";
 import { compileContracts } from "../../../local/compile-contracts.ts";
 import { findFreePort } from "../../../process/ports.ts";
 import { type Api, launchApi } from "../../support/api.ts";
-import { createWallet, Visitor } from "../../support/portal.ts";
+import { createWallet, Visitor } from "../../support/developers.ts";
 import { createDatabase, launchChain } from "../../support/setup.ts";
 
 const FACTORY: Address = "0xFac7000000000000000000000000000000000001";

@@ -4,8 +4,8 @@ import { networkInterfaces } from "node:os";
 import { createSiweMessage, parseSiweMessage, type SiweMessage } from "viem/siwe";
 import { describe, expect } from "vitest";
 import { startTestApi } from "../../support/api.ts";
+import { createWallet, signInVisitor, Visitor } from "../../support/developers.ts";
 import { sendBytes, sendHttp } from "../../support/http.ts";
-import { createWallet, signInVisitor, Visitor } from "../../support/portal.ts";
 import { createDatabase, waitUntil } from "../../support/setup.ts";
 import { test as base } from "../../support/test.ts";
 

@@ -10,7 +10,7 @@ export const createWallet = (): PrivateKeyAccount => privateKeyToAccount(generat
 type Sent = { method?: string; body?: unknown; headers?: OutgoingHttpHeaders };
 
 /** A response with its body parsed. */
-export type PortalAnswer<Body> = HttpAnswer & { json: Body };
+export type DeveloperAnswer<Body> = HttpAnswer & { json: Body };
 
 export type KeyJson = {
   name: string;
@@ -50,7 +50,7 @@ export class Visitor {
   async send<Body = { type: string; detail: string }>(
     path: string,
     { method = "GET", body, headers = {} }: Sent = {},
-  ): Promise<PortalAnswer<Body>> {
+  ): Promise<DeveloperAnswer<Body>> {
     const isChange = method !== "GET";
     const all: OutgoingHttpHeaders = {
       Cookie: this.cookieHeader || undefined,
@@ -142,6 +142,6 @@ const PATHS: Description["paths"] = {
 };
 
 /** The operations of the developer page. */
-export const PORTAL_OPERATIONS: Operation[] = listOperations({
+export const DEVELOPER_OPERATIONS: Operation[] = listOperations({
   paths: Object.fromEntries(Object.entries(PATHS).map(([path, methods]) => [`/developers/api/${path}`, methods])),
 });

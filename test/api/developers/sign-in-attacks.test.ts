@@ -14,8 +14,8 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type { LocalChain } from "../../../local/chain.ts";
 import { compileContracts } from "../../../local/compile-contracts.ts";
 import { type Api, startTestApi } from "../../support/api.ts";
+import { createWallet, Visitor } from "../../support/developers.ts";
 import { startHttp } from "../../support/http.ts";
-import { createWallet, Visitor } from "../../support/portal.ts";
 import { startRpcProxy } from "../../support/rpc-proxy.ts";
 import { createDatabase, launchChain, waitUntil } from "../../support/setup.ts";
 
