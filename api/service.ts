@@ -2,7 +2,7 @@ import type { Logger } from "pino";
 import { loadAssets } from "../web/build.ts";
 import { createApp } from "./app.ts";
 import type { Database } from "./database/database.ts";
-import { createLazyVerifier } from "./developers/lazy-verifier.ts";
+import { VerificationLimits } from "./developers/verification-limits.ts";
 import type { Build } from "./health/health-routes.ts";
 import { StateDigests } from "./health/state-digests.ts";
 import { InsightsCache } from "./insights/insights-cache.ts";
@@ -46,7 +46,7 @@ export const createService = async (
     ? {
         database: primary,
         keys,
-        verify: createLazyVerifier(settings.signInRpcUrls, now),
+        contracts: { rpcUrls: settings.signInRpcUrls, limits: new VerificationLimits(now) },
         publicUrl,
         keysPerWallet,
         trustedProxies,

@@ -15,19 +15,17 @@ import { respond, respondJson } from "../respond.ts";
 import { formatOwner, parseOwner } from "./account.ts";
 import { createCookie, readCookie, removeCookie } from "./cookies.ts";
 import { insertOwnedKey, listOwnedKeys, type OwnedKey, revokeOwnedKey } from "./owned-keys.ts";
-import { deleteSession, findSession, insertSession, type StoredSession } from "./sessions.ts";
+import { deleteSession, findSession, insertSession, insertSignIn, type StoredSession, takeSignIn } from "./sessions.ts";
 import { formatSignInMessage, SIGN_IN_MS, type Site } from "./sign-in-message.ts";
-import { signInRefused } from "./sign-in-refused.ts";
-import { insertSignIn, takeSignIn } from "./sign-ins.ts";
-import { findSite, requireSameOrigin, requireSite } from "./site.ts";
-import type { VerifySignature } from "./verify-signature.ts";
+import { findSite, requireOwnPage, requireSameOrigin } from "./site.ts";
+import type { ContractVerification } from "./verify-signature.ts";
 
 /** Dependencies of the developer page. */
 export type DeveloperPage = {
   /** Stores keys and sessions: never a replica. */
   database: Database;
   keys: KeyDirectory;
-  verify: VerifySignature;
+  contracts: ContractVerification;
   /** Public origin of the service; null: people can sign in from its own machine only. */
   publicUrl: string | null;
   keysPerWallet: number;
@@ -149,13 +147,6 @@ const addKeyRoutes = (app: ApiApp, page: DeveloperPage): void => {
   });
 };
 
-/** Requires that the request comes from our own page. Returns its site. */
-const requireOwnPage = (c: ApiContext, page: DeveloperPage): Site => {
-  const site = requireSite(findSite(c, page));
-  requireSameOrigin(c, site);
-  return site;
-};
-
 const readSession = async (c: ApiContext, database: Database, site: Site): Promise<StoredSession | null> => {
   const token = readCookie(c, "session", site);
   return token === null ? null : findSession(database, token);
@@ -168,18 +159,23 @@ const requireOwner = async (c: ApiContext, page: DeveloperPage): Promise<string>
 };
 
 /** Verifies a signed message. Returns the owner that it signs in. */
-const verifyOwner = async (c: ApiContext, { database, verify }: DeveloperPage, site: Site): Promise<string> => {
+const verifyOwner = async (c: ApiContext, { database, contracts }: DeveloperPage, site: Site): Promise<string> => {
   const { message, signature } = await readJson(c, SignedMessage);
   const browser = readCookie(c, "sign-in", site);
   // Taken before the signature is verified: each message has one attempt.
   const pending = browser && (await takeSignIn(database, { message, browser }));
   if (!pending) {
-    throw signInRefused(
+    throw new Problem(
+      "sign-in-refused",
       "This is not the message of this browser's sign-in, or the sign-in has expired or was used already. Start again, and sign the message unchanged.",
     );
   }
   const { wallet: address, chainId } = pending;
-  return formatOwner(await verify({ message, signature, address, chainId }, c.get("caller").client));
+  // Loads viem at the first sign-in: it takes longer to load than the rest of the API.
+  const { verifySignature } = await import("./verify-signature.ts");
+  return formatOwner(
+    await verifySignature({ message, signature, address, chainId }, c.get("caller").client, contracts),
+  );
 };
 
 const createKey = async ({ database, keysPerWallet }: DeveloperPage, owner: string, name: string): Promise<string> => {

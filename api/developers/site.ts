@@ -38,13 +38,17 @@ const isFromThisMachine = (c: ApiContext, trustedProxies: TrustedProxies | null)
   return isListed(LOOPBACK) && !isListed(trustedProxies) && !isProxied && httpVersion === "1.1";
 };
 
-/** Throws a Problem that names the missing setting. */
-export const requireSite = (site: Site | null): Site => {
-  if (site) return site;
-  throw new Problem(
-    "sign-in-refused",
-    "Nobody can sign in here yet: the operator must set PUBLIC_URL to the address of this service. Without it, only a browser on its own machine can, not through a proxy.",
-  );
+/** Requires that the request comes from our own page. Returns its site. */
+export const requireOwnPage = (c: ApiContext, settings: SiteSettings): Site => {
+  const site = findSite(c, settings);
+  if (!site) {
+    throw new Problem(
+      "sign-in-refused",
+      "Nobody can sign in here yet: the operator must set PUBLIC_URL to the address of this service. Without it, only a browser on its own machine can, not through a proxy.",
+    );
+  }
+  requireSameOrigin(c, site);
+  return site;
 };
 
 /**
