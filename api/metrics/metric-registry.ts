@@ -2,15 +2,11 @@ import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from "prom
 
 const PREFIX = "delegation_registry_";
 
-/** A value and its labels. */
-type Reading = readonly [value: number, labels?: Record<string, string>];
-
-export type ReadValues = () => Iterable<Reading>;
+/** Values with their labels. */
+export type ReadValues = () => Iterable<readonly [value: number, labels?: Record<string, string>]>;
 
 /** Creates metrics that share a prefix. Gauges and counters read their values at each scrape. */
-export class MetricRegistry {
-  readonly #registry = new Registry();
-
+export class MetricRegistry extends Registry {
   addGauge(name: string, help: string, labelNames: string[], readValues: ReadValues): void {
     new Gauge({
       ...this.#configure(name, help, labelNames),
@@ -41,19 +37,10 @@ export class MetricRegistry {
 
   /** Adds memory, event loop and garbage collection. */
   addProcessMetrics(): void {
-    collectDefaultMetrics({ register: this.#registry, prefix: PREFIX });
-  }
-
-  get contentType(): string {
-    return this.#registry.contentType;
-  }
-
-  /** Writes all metrics in Prometheus' text format. */
-  write(): Promise<string> {
-    return this.#registry.metrics();
+    collectDefaultMetrics({ register: this, prefix: PREFIX });
   }
 
   #configure(name: string, help: string, labelNames: string[]) {
-    return { name: PREFIX + name, help, labelNames, registers: [this.#registry] };
+    return { name: PREFIX + name, help, labelNames, registers: [this] };
   }
 }

@@ -1,8 +1,9 @@
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import { createServer, type Server } from "node:http";
 import { setTimeout as sleep } from "node:timers/promises";
+import { getRequestListener } from "@hono/node-server";
+import { Hono } from "hono";
 import type { Metrics } from "./metrics.ts";
 
-const METHODS = ["GET", "HEAD"];
 /** Minimum time between two writes, each of which blocks the API for some 15 ms. */
 const WRITE_INTERVAL_MS = 250;
 
@@ -14,26 +15,15 @@ export const startMetricsServer = (
   onError: (error: unknown) => void,
 ): Promise<Server> => {
   const write = createSharedWriter(metrics);
-  const handle = async ({ method = "", url = "" }: IncomingMessage, response: ServerResponse) => {
-    if (url.split("?")[0] !== "/metrics") {
-      response.writeHead(404).end();
-      return;
-    }
-    if (!METHODS.includes(method)) {
-      response.writeHead(405, { Allow: METHODS.join(", ") }).end();
-      return;
-    }
-    try {
-      const text = await write();
-      response.writeHead(200, { "Content-Type": metrics.contentType, "Content-Length": Buffer.byteLength(text) });
-      response.end(text);
-    } catch (error) {
-      onError(error);
-      response.writeHead(500).end();
-    }
-  };
+  const app = new Hono();
+  app.get("/metrics", async (c) => c.body(await write(), 200, { "Content-Type": metrics.contentType }));
+  app.all("/metrics", (c) => c.body(null, 405, { Allow: "GET, HEAD" }));
+  app.onError((error, c) => {
+    onError(error);
+    return c.body(null, 500);
+  });
   return new Promise((resolve, reject) => {
-    const server = createServer(handle);
+    const server = createServer(getRequestListener(app.fetch));
     server.once("error", reject);
     server.listen(port, host, () => {
       server.off("error", reject).on("error", onError);

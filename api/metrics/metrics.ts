@@ -37,7 +37,7 @@ export const createMetrics = ({ database, primary, shards, limiter, version }: M
   addDatabaseMetrics(registry, { primary, ...(database !== primary && { replica: database }) });
   addShardMetrics(registry, shards, database);
   registry.addProcessMetrics();
-  return { addRoute, requests, turns, batches, contentType: registry.contentType, write: () => registry.write() };
+  return { addRoute, requests, turns, batches, contentType: registry.contentType, write: () => registry.metrics() };
 };
 
 export type Metrics = ReturnType<typeof createMetrics>;
