@@ -16,35 +16,6 @@ import { networks } from "../registry/networks.ts";
 import { indexSchemas } from "../registry/shard-name.ts";
 import { canNameSite } from "./developers/sign-in-message.ts";
 import { parseProxies, type TrustedProxies } from "./limits/client-address.ts";
-import type { Limit } from "./limits/sliding-window.ts";
-
-export type ApiSettings = {
-  /** URL of a replica that answers come from; null: the database itself. */
-  databaseReadUrl: string | null;
-  /** Names of the shards, which are the schemas of their views. */
-  shards: readonly string[];
-  host: string;
-  port: number;
-  /** Maximum lag of a chain's index. Requests about a chain with a greater lag are a 503. */
-  maxIndexLagSeconds: number;
-  /** Chains that make no empty blocks. Their newest block may be old. */
-  quietChains: ReadonlySet<number>;
-  /** Rate limit of a client without an API key. */
-  limit: Limit;
-  /** URL of the store that API processes share for rate limits; null: each process has its own limit. */
-  limitStoreUrl: string | null;
-  trustedProxies: TrustedProxies | null;
-  /** Public origin of the service; null: people can sign in from its own machine only. */
-  publicUrl: string | null;
-  hasDeveloperPage: boolean;
-  /** Maximum API keys of a wallet. */
-  keysPerWallet: number;
-  /** RPC URLs by chain, all over HTTP. Contract wallets of these chains can sign in. */
-  signInRpcUrls: ReadonlyMap<number, readonly string[]>;
-  metricsHost: string;
-  metricsPort: number;
-  logLevel: string;
-};
 
 const BAD_PROXIES =
   "must be off, or the networks of your proxies, separated by commas, such as 10.0.0.0/8,fd00::/8; " +
@@ -174,8 +145,10 @@ const schema = z.object({
 /** Names of all settings of the API; per-chain names without the chain id. */
 export const API_VARIABLES = [...Object.keys(schema.shape), SIGN_IN_RPC_PREFIX];
 
+export type ApiSettings = ReturnType<typeof parseApiSettings>;
+
 /** Parses the API's settings. Throws a SettingsError that names every problem. */
-export const parseApiSettings = (environment: NodeJS.ProcessEnv): ApiSettings => {
+export const parseApiSettings = (environment: NodeJS.ProcessEnv) => {
   const variables = dropEmptyVariables(environment);
   const parsed = schema.safeParse(variables);
   const hasReplicaOnly = variables.DATABASE_READ_URL !== undefined && variables.DATABASE_URL === undefined;
@@ -188,18 +161,27 @@ export const parseApiSettings = (environment: NodeJS.ProcessEnv): ApiSettings =>
   if (!parsed.success || problems.length > 0) throw new SettingsError(problems);
   const { data } = parsed;
   return {
+    /** URL of a replica that answers come from; null: the database itself. */
     databaseReadUrl: data.DATABASE_READ_URL ?? null,
+    /** Names of the shards, which are the schemas of their views. */
     shards: data.INDEX_SCHEMAS,
     host: data.HOST,
     port: data.PORT,
+    /** Maximum lag of a chain's index. Requests about a chain with a greater lag are a 503. */
     maxIndexLagSeconds: data.MAX_INDEX_LAG_SECONDS,
+    /** Chains that make no empty blocks. Their newest block may be old. */
     quietChains: new Set([...QUIET_NETWORKS, ...data.QUIET_CHAINS]),
+    /** Rate limit of a client without an API key. */
     limit: { requests: data.RATE_LIMIT_REQUESTS, windowMs: data.RATE_LIMIT_WINDOW_SECONDS * 1000 },
+    /** URL of the store that API processes share for rate limits; null: each process has its own limit. */
     limitStoreUrl: data.RATE_LIMIT_STORE === "memory" ? null : data.RATE_LIMIT_STORE,
     trustedProxies: data.TRUST_PROXY,
+    /** Public origin of the service; null: people can sign in from its own machine only. */
     publicUrl: data.PUBLIC_URL ?? null,
     hasDeveloperPage: data.DEVELOPER_PORTAL === "on",
+    /** Maximum API keys of a wallet. */
     keysPerWallet: data.DEVELOPER_KEYS_PER_WALLET,
+    /** RPC URLs by chain, all over HTTP. Contract wallets of these chains can sign in. */
     signInRpcUrls,
     metricsHost: data.METRICS_HOST,
     metricsPort: data.METRICS_PORT,
