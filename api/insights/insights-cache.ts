@@ -8,7 +8,6 @@ import { compress } from "../pages/serve-asset.ts";
 import { Problem } from "../problem.ts";
 import { showChange } from "../wallets/wallet-json.ts";
 import type { ActivityRow, InsightRows } from "./read-insights.ts";
-import type { NewestChange } from "./read-newest-changes.ts";
 
 /** Age at which a snapshot is refreshed. */
 const FRESH_MS = 60_000;
@@ -81,18 +80,6 @@ const writeSnapshot = async (rows: InsightRows, readAt: number): Promise<Insight
   return { data, newest, readAt };
 };
 
-type Counts = { made: number; changed: number; revoked: number };
-
-const sumCounts = (activity: readonly ActivityRow[]): Counts =>
-  activity.reduce(
-    (sum, { made, changed, revoked }) => ({
-      made: sum.made + made,
-      changed: sum.changed + changed,
-      revoked: sum.revoked + revoked,
-    }),
-    { made: 0, changed: 0, revoked: 0 },
-  );
-
 /** Formats the response that docs/insights-api.md describes. */
 const showInsights = ({ days, weeks, contracts, summedChains, newestChanges }: InsightRows, readAt: number) => ({
   readAt: Math.floor(readAt / 1000),
@@ -110,12 +97,12 @@ const showInsights = ({ days, weeks, contracts, summedChains, newestChanges }: I
     contract: checksumAddress(contract as Address),
     ...counts,
   })),
-  newest: newestChanges.map(showNewestChange),
+  newest: newestChanges.map((change) => ({ network: networkName(change.chainId), ...showChange(change) })),
 });
 
-const showNewestChange = (change: NewestChange) => ({ network: networkName(change.chainId), ...showChange(change) });
-
 const showTotals = (activity: readonly ActivityRow[]) => {
-  const counts = sumCounts(activity);
-  return { ...counts, active: counts.made - counts.revoked };
+  const sum = (count: "made" | "changed" | "revoked") => activity.reduce((total, row) => total + row[count], 0);
+  const made = sum("made");
+  const revoked = sum("revoked");
+  return { made, changed: sum("changed"), revoked, active: made - revoked };
 };

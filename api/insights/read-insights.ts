@@ -1,10 +1,16 @@
+import { desc, eq, sql } from "drizzle-orm";
+import { aliasColumns } from "../database/columns.ts";
 import type { Database } from "../database/database.ts";
-import type { Statement } from "../database/statement.ts";
+import { memoizeByDatabase } from "../database/memoize.ts";
+import { compileStatement, type Statement } from "../database/statement.ts";
+import { indexTables } from "../database/tables.ts";
+import type { ShardChain } from "../shards/read-shards.ts";
 import type { Shards } from "../shards/shards.ts";
-import { type NewestChange, readNewestChanges } from "./read-newest-changes.ts";
+import type { ChangeRow } from "../wallets/wallet-json.ts";
 
 const RECENT_DAYS = 90;
 const TOP_CONTRACTS = 20;
+const NEWEST_CHANGES = 10;
 
 /** Activity on a chain in a day, or in a week that starts on that day (Monday). */
 export type ActivityRow = {
@@ -17,6 +23,8 @@ export type ActivityRow = {
 };
 
 type ContractActivity = { chainId: number; contract: string; delegations: number; made: number };
+
+type NewestChange = Omit<ChangeRow, "number" | "isListed">;
 
 export type InsightRows = {
   days: ActivityRow[];
@@ -100,3 +108,36 @@ const readActivity = ({ subject, chainId, type, made, changed, revoked }: Row): 
   changed: Number(changed),
   revoked: Number(revoked),
 });
+
+/** Selects the newest changes of a chain, by the primary key of the log. */
+export const newestChangesStatement = (database: Database, schema: string) => {
+  const { delegationChange: change } = indexTables(schema);
+  const { registry, type, vault, delegate, contract, tokenId, rights, amount, active, wasActive } = change;
+  const { blockNumber, logIndex, ordinal, blockTimestamp, transactionHash, event } = change;
+  const delegation = { registry, type, vault, delegate, contract, tokenId, rights, amount, active, wasActive };
+  const query = database.db
+    .select(aliasColumns({ ...delegation, blockNumber, logIndex, ordinal, blockTimestamp, transactionHash, event }))
+    .from(change)
+    .where(eq(change.chainId, sql.placeholder("chainId")))
+    .orderBy(desc(blockNumber), desc(logIndex), desc(ordinal))
+    .limit(NEWEST_CHANGES);
+  return compileStatement<Omit<NewestChange, "chainId">>(`${schema} newest changes`, query);
+};
+
+const findStatement = memoizeByDatabase(newestChangesStatement);
+
+/**
+ * Reads the newest changes over all of these chains, newest first. Not from the view of all shards: with several
+ * shards, Postgres would sort the whole log of a chain.
+ */
+const readNewestChanges = async (
+  database: Database,
+  chains: readonly Pick<ShardChain, "chainId" | "shard">[],
+): Promise<NewestChange[]> => {
+  const changes: NewestChange[] = [];
+  for (const { chainId, shard } of chains) {
+    const rows = await database.read("background", findStatement(database, shard), { chainId });
+    changes.push(...rows.map((row) => ({ ...row, chainId })));
+  }
+  return changes.toSorted((a, b) => Number(b.blockTimestamp) - Number(a.blockTimestamp)).slice(0, NEWEST_CHANGES);
+};

@@ -1,11 +1,13 @@
 import { createRoute, z } from "@hono/zod-openapi";
+import { blockExplorers } from "../../registry/block-explorers.ts";
+import { networks } from "../../registry/networks.ts";
 import type { ApiApp } from "../context.ts";
 import { addOperation } from "../contract/add-operation.ts";
 import { defineParameters } from "../contract/define-parameters.ts";
 import { BAD_MOMENT, TOO_MANY_TO_PAGES } from "../contract/responses.ts";
 import type { Dependencies } from "../delegations/dependencies.ts";
 import { respondJson } from "../respond.ts";
-import { showNetworks } from "./show-networks.ts";
+import { type ChainState, newestKnownBlock, type Shards } from "../shards/shards.ts";
 
 const address = z.string().nullable().openapi({ description: "null if the network lacks it." });
 const block = z.object({ number: z.int(), timestamp: z.int() }).nullable();
@@ -41,6 +43,12 @@ const NetworksSchema = z
   })
   .openapi("Networks");
 
+type Networks = z.infer<typeof NetworksSchema>;
+type NetworkState = Pick<
+  Networks["networks"][number],
+  "state" | "reason" | "indexedBlock" | "newestBlock" | "progress"
+>;
+
 /** Adds the list of networks. It runs no query, and counts as a page. */
 export const addNetworks = (app: ApiApp, { database, shards }: Pick<Dependencies, "database" | "shards">): void => {
   const parameters = defineParameters({ query: {} });
@@ -64,4 +72,60 @@ export const addNetworks = (app: ApiApp, { database, shards }: Pick<Dependencies
       return respondJson(c, showNetworks(shards, database.isReachable), { "Cache-Control": "no-store" });
     },
   );
+};
+
+/** Shows every network with a registry, mainnets first, and the state of its index. */
+const showNetworks = (shards: Shards, isReachable: boolean): Networks => {
+  const states = new Map(shards.chainStates().map((state) => [state.chainId, state]));
+  const all = [...networks.values()].toSorted((a, b) => Number(a.testnet) - Number(b.testnet));
+  return {
+    maxLagSeconds: shards.maxLagSeconds,
+    networks: all.map((network) => ({
+      chainId: network.chainId,
+      name: network.name,
+      testnet: network.testnet,
+      status: network.status,
+      blockExplorer: blockExplorers.get(network.chainId) ?? null,
+      registries: { v1: network.v1?.address ?? null, v2: network.v2?.address ?? null },
+      ...showState(states.get(network.chainId), states.size > 0, isReachable),
+    })),
+  };
+};
+
+const OUT_OF_REACH = "The database is out of reach.";
+
+const showState = (state: ChainState | undefined, hasChains: boolean, isReachable: boolean): NetworkState => {
+  if (!state) {
+    const unknown = { indexedBlock: null, newestBlock: null, progress: null };
+    // The chains of a database that was never reached are unknown.
+    if (!hasChains && !isReachable) return { state: "unreachable", reason: OUT_OF_REACH, ...unknown };
+    return { state: "not-indexed", reason: null, ...unknown };
+  }
+  const { freshness, notReadyReason } = state;
+  const newest = newestKnownBlock(state);
+  return {
+    state: !isReachable ? "unreachable" : notReadyReason === null ? "fresh" : freshness ? "behind" : "indexing",
+    reason: isReachable ? notReadyReason : OUT_OF_REACH,
+    indexedBlock: freshness && {
+      number: Number(freshness.indexedBlock),
+      timestamp: Number(freshness.indexedBlockTimestamp),
+    },
+    newestBlock: {
+      number: newest,
+      timestamp: Math.max(state.newestBlockTimestamp, Number(freshness?.indexedBlockTimestamp ?? 0)),
+    },
+    progress: freshness ? null : showProgress(state, newest),
+  };
+};
+
+/** Shows the progress of an index, in blocks. */
+const showProgress = ({ startBlock, reachedBlock }: ChainState, newest: number) => {
+  const start = Math.min(startBlock, newest);
+  const reached = Math.min(Math.max(reachedBlock, start), newest);
+  return {
+    startBlock: start,
+    reachedBlock: reached,
+    newestBlock: newest,
+    share: newest > start ? (reached - start) / (newest - start) : 0,
+  };
 };

@@ -10,7 +10,7 @@ import { PLANNER_OPTIONS } from "../../../api/database/pools.ts";
 import type { Statement } from "../../../api/database/statement.ts";
 import { checkStatement } from "../../../api/delegations/check-delegation.ts";
 import { listStatement, shortListsStatement } from "../../../api/delegations/list-statements.ts";
-import { newestChangesStatement } from "../../../api/insights/read-newest-changes.ts";
+import { newestChangesStatement } from "../../../api/insights/read-insights.ts";
 import { blocksStatement, chainsOfShards } from "../../../api/shards/read-shards.ts";
 import { grantsStatement } from "../../../api/wallets/find-grants.ts";
 import { activeStatement } from "../../../api/wallets/list-active.ts";
