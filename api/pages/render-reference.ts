@@ -100,7 +100,10 @@ ${responses.map(([status, response]) => renderResponse(status, response, schemas
 </div>
 <div class="practice">
 ${renderTrial(operation, parameters, [...headers])}
-${responses.map(([status, response]) => renderExample(status, response, schemas))}
+${responses.map(([status, { content = {} }]) => {
+  const json = content["application/json"];
+  return json && renderExample(status, json.example ?? createExample(json.schema ?? {}, schemas));
+})}
 </div>
 </article>
 `;
@@ -214,14 +217,10 @@ const renderKeyField = (operationId: string): Html => html`<div class="field">
 </div>
 `;
 
-const renderExample = (status: string, { content = {} }: Response, schemas: Schemas): Html | false => {
-  const body = content["application/json"];
-  if (!body) return false;
-  return html`<figure class="example">
+const renderExample = (status: string, example: unknown): Html => html`<figure class="example">
 <figcaption>Example ${renderStatus(status)}</figcaption>
-<pre tabindex="0"><code>${formatJson(body.example ?? createExample(body.schema ?? {}, schemas))}</code></pre>
+<pre tabindex="0"><code>${formatJson(example)}</code></pre>
 </figure>`;
-};
 
 const formatJson = (value: unknown) => JSON.stringify(value, null, 2);
 
@@ -234,10 +233,7 @@ const renderProblems = (): Html => {
   return html`<section class="group" aria-labelledby="group-problems">
 <h2 id="group-problems">Problems</h2>
 <p>Every failed request gets a problem document (RFC 9457). Its <code>type</code> links to an explanation below; its <code>detail</code> names the cause in this request.</p>
-<figure class="example">
-<figcaption>Example ${renderStatus(String(example.status))}</figcaption>
-<pre tabindex="0"><code>${formatJson(JSON.parse(example.body))}</code></pre>
-</figure>
+${renderExample(String(example.status), JSON.parse(example.body))}
 ${listExplainedProblems().map(
   ({
     name,
