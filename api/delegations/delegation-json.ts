@@ -2,7 +2,7 @@ import type { Address } from "viem";
 import { hasAmount, hasTokenId, isToken } from "../../registry/delegation.ts";
 import type { RegistryVersion } from "../../registry/networks.ts";
 import { checksumAddress, checksumContract } from "./checksum-address.ts";
-import type { ListedDelegation } from "./list-rows.ts";
+import { INCOMING, type ListRow } from "./list-directions.ts";
 
 export type Rendering = {
   version: RegistryVersion;
@@ -12,19 +12,19 @@ export type Rendering = {
 };
 
 /** Creates a function that renders a delegation of a wallet. Not JSON.stringify(): digits of any length become numbers. */
-export const createRenderer = (rendering: Rendering): ((delegation: ListedDelegation) => string) => {
+export const createRenderer = (rendering: Rendering): ((row: ListRow) => string) => {
   const wallet = checksumAddress(rendering.wallet);
-  return (delegation) => `{${renderFields(delegation, wallet, rendering)}${renderDetails(delegation, rendering)}}`;
+  return (row) => `{${renderFields(row, wallet, rendering)}${renderDetails(row, rendering)}}`;
 };
 
 const hasContract = (type: string) => type !== "ALL";
 
 const renderNumber = (digits: string, { numbers }: Rendering) => (numbers === "string" ? `"${digits}"` : digits);
 
-const renderFields = (delegation: ListedDelegation, wallet: Address, rendering: Rendering): string => {
-  const { direction, type, contract, tokenId } = delegation;
-  const other = checksumAddress(delegation.other);
-  const [vault, delegate] = direction === "incoming" ? [other, wallet] : [wallet, other];
+const renderFields = (row: ListRow, wallet: Address, rendering: Rendering): string => {
+  const { direction, type, contract, tokenId } = row;
+  const other = checksumAddress(row.other);
+  const [vault, delegate] = direction === INCOMING ? [other, wallet] : [wallet, other];
   const wallets =
     rendering.version === "v1" ? `"delegate":"${delegate}","vault":"${vault}"` : `"from":"${vault}","to":"${delegate}"`;
   const contractJson = hasContract(type) ? `"${checksumContract(contract)}"` : "null";
@@ -32,12 +32,12 @@ const renderFields = (delegation: ListedDelegation, wallet: Address, rendering: 
   return `"type":"${isToken(type) ? "TOKEN" : type}",${wallets},"contract":${contractJson},"tokenId":${tokenIdJson}`;
 };
 
-const renderDetails = ({ direction, type, blockNumber, details }: ListedDelegation, rendering: Rendering): string => {
-  if (details === null) return "";
-  const { rights, amount, blockTimestamp, transactionHash } = details;
+const renderDetails = (row: ListRow, rendering: Rendering): string => {
+  const { direction, type, rights, amount = "0", blockNumber, blockTimestamp, transactionHash } = row;
+  if (transactionHash === undefined) return "";
   const amountJson = hasAmount(type) ? renderNumber(amount, rendering) : "null";
   const standard = isToken(type) ? `"${type}"` : "null";
   const v2Details =
     rendering.version === "v2" ? `,"rights":"${rights}","amount":${amountJson},"tokenStandard":${standard}` : "";
-  return `,"direction":"${direction}","chainId":${rendering.chainId}${v2Details},"blockNumber":${blockNumber},"blockTimestamp":${blockTimestamp},"transactionHash":"${transactionHash}"`;
+  return `,"direction":"${direction === INCOMING ? "incoming" : "outgoing"}","chainId":${rendering.chainId}${v2Details},"blockNumber":${blockNumber},"blockTimestamp":${blockTimestamp},"transactionHash":"${transactionHash}"`;
 };

@@ -1,18 +1,19 @@
 import type { Address } from "viem";
 import type { RegistryVersion } from "../../registry/networks.ts";
 import type { Caller } from "../context.ts";
+import { type Position, takePage } from "../contract/paging.ts";
 import { MAX_LIMIT } from "../contract/parameters.ts";
 import { type BatchLoad, BatchQueue } from "../database/batch-queue.ts";
 import type { Database } from "../database/database.ts";
 import { type Freshness, readFreshness } from "../database/freshness.ts";
+import { memoize } from "../database/memoize.ts";
 import { POOLS } from "../database/pools.ts";
 import { overloaded } from "../database/problems.ts";
 import type { SqlCursor } from "../database/sql-cursor.ts";
 import type { Statement } from "../database/statement.ts";
 import { type Release, Turns } from "../limits/turns.ts";
 import { momentOf } from "./check-delegation.ts";
-import type { ListKind } from "./list-directions.ts";
-import { type ListedDelegation, type ListPosition, type ListRow, readDelegation } from "./list-rows.ts";
+import type { ListKind, ListRow } from "./list-directions.ts";
 import { listStatement, listValues, MAX_SHORT_LIST, nameKind, shortListsStatement } from "./list-statements.ts";
 
 export type ListQuestion = {
@@ -25,10 +26,10 @@ export type ListQuestion = {
   block?: string | undefined;
 };
 
-type ShortList = { delegations: ListedDelegation[]; freshness: Freshness | null };
+type ShortList = { rows: ListRow[]; freshness: Freshness | null };
 
-/** `end` is the position of the page's end if the list goes on. */
-type ListPage = ShortList & { end: ListPosition | null };
+/** `end` is the last row if the list goes on. */
+type ListPage = ShortList & { end: ListRow | null };
 
 /** Maximum long lists that a caller reads at a time. */
 const MAX_OPEN = 1;
@@ -49,29 +50,24 @@ const LIST_TURNS = {
 /** Reads lists of wallets: short ones together, longer ones one by one. */
 export class DelegationLists {
   readonly #database: Database;
-  readonly #load: BatchLoad;
-  readonly #queues = new Map<string, BatchQueue<ListQuestion, ShortList | null>>();
-  readonly #statements = new Map<string, Statement<ListRow>>();
+  readonly #findQueue: (kind: ListKind) => BatchQueue<ListQuestion, ShortList | null>;
+  readonly #findStatement: (kind: ListKind) => Statement<ListRow>;
   /** A long list holds a connection while it is read. */
   readonly #turns = new Turns({ places: POOLS.cursors.max, ...LIST_TURNS });
   readonly #turnsOfOwners = new Turns({ places: Number.POSITIVE_INFINITY, ...LIST_TURNS });
 
   constructor(database: Database, load: BatchLoad) {
     this.#database = database;
-    this.#load = load;
+    this.#findQueue = memoize((kind) => {
+      const statement = shortListsStatement(database, kind);
+      return new BatchQueue((questions) => this.#readShortLists(statement, questions), load);
+    }, nameKind);
+    this.#findStatement = memoize((kind) => listStatement(database, kind), nameKind);
   }
 
   /** Reads a wallet's whole list. Returns null if the list is not short. */
   readShort(question: ListQuestion): Promise<ShortList | null> {
-    const kind = kindOf(question);
-    const name = nameKind(kind);
-    let queue = this.#queues.get(name);
-    if (!queue) {
-      const statement = shortListsStatement(this.#database, kind);
-      queue = new BatchQueue((questions) => this.#readShortLists(statement, questions), this.#load);
-      this.#queues.set(name, queue);
-    }
-    return queue.answer(question);
+    return this.#findQueue(kindOf(question)).answer(question);
   }
 
   async #readShortLists(
@@ -91,24 +87,25 @@ export class DelegationLists {
       if (row.direction !== null) list.rows.push(row);
     }
     return lists.map(({ freshness, rows }) => {
-      const { delegations, end } = takePage(rows, MAX_SHORT_LIST);
-      return end === null ? { freshness, delegations } : null;
+      const { page, end } = takePage(rows, MAX_SHORT_LIST);
+      return end === null ? { freshness, rows: page } : null;
     });
   }
 
   /** Reads up to `size` delegations of a list after a position. At a past block there may be fewer, and yet a next page. */
-  async readPage(question: ListQuestion, size: number, after?: ListPosition): Promise<ListPage> {
+  async readPage(question: ListQuestion, size: number, after?: Position): Promise<ListPage> {
     // One more tells if there is a next page.
     const values = listValues(question, size + 1, after);
-    const [block, ...rows] = await this.#database.read("lists", this.#findStatement(question), values);
-    return { freshness: readFreshness(block), ...takePage(rows, size) };
+    const [block, ...rows] = await this.#database.read("lists", this.#findStatement(kindOf(question)), values);
+    const { page, end } = takePage(rows, size);
+    return { freshness: readFreshness(block), rows: page, end };
   }
 
   /** Opens a wallet's whole list, to read it in chunks, when it is the caller's turn. All chunks are of one moment. */
   async open(question: ListQuestion, caller: Caller): Promise<OpenList> {
     const endTurn = await this.#takeTurn(caller);
     try {
-      const statement = this.#findStatement(question);
+      const statement = this.#findStatement(kindOf(question));
       const { first, cursor } = await this.#database.openCursor(statement, listValues(question, null));
       return new OpenList(cursor, readFreshness(first), endTurn);
     } catch (error) {
@@ -132,17 +129,6 @@ export class DelegationLists {
       throw error;
     }
   }
-
-  #findStatement(question: ListQuestion): Statement<ListRow> {
-    const kind = kindOf(question);
-    const name = nameKind(kind);
-    let statement = this.#statements.get(name);
-    if (!statement) {
-      statement = listStatement(this.#database, kind);
-      this.#statements.set(name, statement);
-    }
-    return statement;
-  }
 }
 
 const kindOf = ({ schema, version, hasDetails, block }: ListQuestion): ListKind => ({
@@ -151,20 +137,6 @@ const kindOf = ({ schema, version, hasDetails, block }: ListQuestion): ListKind 
   hasDetails,
   moment: momentOf({ block }),
 });
-
-/** Takes a page from its rows, and the position of its end if the list goes on. */
-const takePage = (rows: readonly ListRow[], size: number): Omit<ListPage, "freshness"> => {
-  const delegations: ListedDelegation[] = [];
-  for (const row of rows) {
-    const delegation = readDelegation(row);
-    if (row.isListed !== false) {
-      if (delegations.length === size) return { delegations, end: delegations.at(-1) ?? null };
-      delegations.push(delegation);
-    }
-    if (row.isLastRead) return { delegations, end: delegation };
-  }
-  return { delegations, end: null };
-};
 
 /** A list that is read through an SQL cursor. */
 export class OpenList {
@@ -179,8 +151,8 @@ export class OpenList {
   }
 
   /** Reads the next chunk; empty at the end. */
-  async read(count: number): Promise<ListedDelegation[]> {
-    return (await this.#cursor.fetch(count)).map(readDelegation);
+  read(count: number): Promise<ListRow[]> {
+    return this.#cursor.fetch(count);
   }
 
   async close(): Promise<void> {

@@ -1,12 +1,40 @@
 import { and, eq, ne, type Placeholder, type SQL, sql } from "drizzle-orm";
+import type { Address } from "viem";
 import { FULL_RIGHTS } from "../../registry/delegation.ts";
 import type { RegistryVersion } from "../../registry/networks.ts";
 import { keyColumns, selectLatestChange } from "../../registry/state-at.ts";
 import { aliasColumns } from "../database/columns.ts";
 import type { Database } from "../database/database.ts";
+import type { FreshnessColumns } from "../database/freshness.ts";
 import { delegationTable, indexTables } from "../database/tables.ts";
 import type { Moment } from "./check-delegation.ts";
-import { INCOMING, OUTGOING } from "./list-rows.ts";
+
+/** Values of the column `direction`: incoming delegations sort first. */
+export const INCOMING = 0;
+export const OUTGOING = 1;
+
+/** A row as Postgres sends it, with numbers as digits. A row without a direction has the block only, and no delegation. */
+export type ListRow = FreshnessColumns & {
+  /** With several lists in one statement: the number of the row's list, from 1. */
+  list?: string;
+  direction: number | null;
+  blockNumber: string;
+  logIndex: number;
+  type: string;
+  /** The wallet at the other end. */
+  other: Address;
+  contract: Address;
+  tokenId: string;
+  rights?: string;
+  amount?: string;
+  blockTimestamp?: string;
+  /** Present with all details. */
+  transactionHash?: string;
+  /** At a past block: false for a row that only tells how far the log was read. */
+  isListed?: boolean;
+  /** At a past block: true if the log was not read beyond this row. */
+  isLastRead?: boolean;
+};
 
 /** Lists of the same kind share a statement. */
 export type ListKind = {

@@ -5,6 +5,14 @@ import type { ApiApp, ApiContext } from "../context.ts";
 import { addOperation } from "../contract/add-operation.ts";
 import { defineParameters } from "../contract/define-parameters.ts";
 import {
+  type Cursor,
+  cursor,
+  encodeCursor,
+  linkToNextPage,
+  nameRegistryList,
+  WRONG_CURSOR,
+} from "../contract/paging.ts";
+import {
   type AskedBlock,
   blocks,
   chainId,
@@ -23,9 +31,8 @@ import { answerHeaders, respond } from "../respond.ts";
 import { renderInSlices } from "../slices.ts";
 import { createRenderer } from "./delegation-json.ts";
 import type { Dependencies } from "./dependencies.ts";
-import { cursor, encodeListCursor, isCursorOfList, type ListCursor } from "./list-cursor.ts";
 import { DelegationLists, type ListQuestion } from "./list-delegations.ts";
-import type { ListedDelegation } from "./list-rows.ts";
+import type { ListRow } from "./list-directions.ts";
 import { streamList } from "./list-stream.ts";
 
 const address = z.string().openapi({ description: "EIP-55 checksummed." });
@@ -84,57 +91,39 @@ const EXAMPLES = {
   ],
 };
 
-const list = {
-  method: "get",
-  summary: "All delegations of a wallet",
-  description:
-    "The incoming delegations of a wallet, then its outgoing ones, each oldest first. A delegation to itself is listed once.",
-} as const;
-
-const LISTED = "The delegations; [] if there are none.";
-
 /** Adds the lists of a wallet's delegations, v1 and v2. */
 export const addLists = (app: ApiApp, { database, shards, batches, log }: Dependencies): void => {
   const context = { shards, log, lists: new DelegationLists(database, batches.lists) };
-  const defineListParameters = (version: RegistryVersion) =>
-    defineParameters({
+  for (const version of ["v1", "v2"] as const) {
+    const takesKey = version === "v2";
+    const validateChain = shards.validateChain(version);
+    const { request, read } = defineParameters({
       params: { wallet },
       query: { chainId, ...blocks, details, limit, cursor, numbers },
-      validate: (values) => [
-        ...shards.validateChain(version)(values),
-        ...validateBlocks(values),
-        ...validateCursor(version, values),
-      ],
+      validate: (values) => [...validateChain(values), ...validateBlocks(values), ...validateCursor(version, values)],
     });
-
-  const v1 = defineListParameters("v1");
-  addOperation(
-    app,
-    createRoute({
-      ...list,
-      path: "/registry/v1/{wallet}",
-      operationId: "v1Delegations",
-      tags: ["v1"],
-      request: v1.request,
-      responses: describeAnswers(LISTED, z.array(SCHEMAS.v1), EXAMPLES.v1, { headers: LINK }),
-    }),
-    (c) => answerList(c, context, { version: "v1", ...v1.read(c) }),
-  );
-
-  const v2 = defineListParameters("v2");
-  addOperation(
-    app,
-    createRoute({
-      ...list,
-      path: "/registry/v2/{wallet}",
-      operationId: "v2Delegations",
-      tags: ["v2"],
-      security: OPTIONAL_KEY,
-      request: v2.request,
-      responses: describeAnswers(LISTED, z.array(SCHEMAS.v2), EXAMPLES.v2, { headers: LINK, takesKey: true }),
-    }),
-    (c) => answerList(c, context, { version: "v2", ...v2.read(c) }),
-  );
+    const route = createRoute({
+      method: "get",
+      summary: "All delegations of a wallet",
+      description:
+        "The incoming delegations of a wallet, then its outgoing ones, each oldest first. A delegation to itself is listed once.",
+      path: `/registry/${version}/{wallet}`,
+      operationId: `${version}Delegations`,
+      tags: [version],
+      ...(takesKey && { security: OPTIONAL_KEY }),
+      request,
+      responses: describeAnswers(
+        "The delegations; [] if there are none.",
+        z.array(SCHEMAS[version]),
+        EXAMPLES[version],
+        {
+          headers: LINK,
+          takesKey,
+        },
+      ),
+    });
+    addOperation(app, route, (c) => answerList(c, context, { version, ...read(c) }));
+  }
 };
 
 type ListContext = Pick<Dependencies, "shards" | "log"> & { lists: DelegationLists };
@@ -144,7 +133,7 @@ type ListValues = {
   chainId: number;
   details: boolean;
   limit?: number;
-  cursor?: ListCursor;
+  cursor?: Cursor;
   numbers: "number" | "string";
 } & AskedBlock;
 
@@ -154,9 +143,7 @@ const validateCursor = (version: RegistryVersion, values: Partial<ListValues>): 
   // A key without a value is an absent parameter. An invalid one has no key, and is reported already.
   if (limit === undefined && "limit" in values) return [{ parameter: "cursor", message: "needs limit" }];
   if (wallet === undefined || chainId === undefined || !("block" in values)) return [];
-  return isCursorOfList(cursor, { version, chainId, wallet, block })
-    ? []
-    : [{ parameter: "cursor", message: "is not from this list: start again without it" }];
+  return cursor.list === nameRegistryList({ version, chainId, wallet, block }) ? [] : [WRONG_CURSOR];
 };
 
 const answerList = async (
@@ -177,19 +164,24 @@ const answerList = async (
   const short = limit === undefined ? await lists.readShort(question) : null;
   if (short) {
     const headers = describeAnswer(short.freshness);
-    return respond(c, 200, `[${await renderInSlices(short.delegations, render)}]`, headers);
+    return respond(c, 200, `[${await renderInSlices(short.rows, render)}]`, headers);
   }
 
-  const { freshness, delegations, end } = await lists.readPage(question, limit ?? MAX_LIMIT, cursor?.position);
+  const { freshness, rows, end } = await lists.readPage(question, limit ?? MAX_LIMIT, cursor?.position);
   const headers = describeAnswer(freshness);
   if (end && limit === undefined) {
     // A HEAD request has no body to stream.
     if (c.req.method === "HEAD") return respond(c, 200, null, headers);
     return answerLongList(c, context, question, { render, describeAnswer });
   }
-  if (end) headers.Link = `<${nextPagePath(c.req.url, encodeListCursor(end, question), asked.block)}>; rel="next"`;
-  return respond(c, 200, `[${await renderInSlices(delegations, render)}]`, headers);
+  const next = end && encodeCursor({ list: nameRegistryList(question), position: positionOf(end) });
+  return respond(c, 200, `[${await renderInSlices(rows, render)}]`, {
+    ...headers,
+    ...(next && linkToNextPage(c.req.url, next, asked.block)),
+  });
 };
+
+const positionOf = ({ direction, blockNumber, logIndex }: ListRow) => [`${direction}`, blockNumber, `${logIndex}`];
 
 /** Streams a list that is too long to read at once. Its own statement returns its block. */
 const answerLongList = async (
@@ -197,7 +189,7 @@ const answerLongList = async (
   { log, lists }: ListContext,
   question: ListQuestion,
   answer: {
-    render: (delegation: ListedDelegation) => string;
+    render: (row: ListRow) => string;
     describeAnswer: (freshness: Freshness | null) => Record<string, string>;
   },
 ): Promise<Response> => {
@@ -222,15 +214,4 @@ const answerLongList = async (
     await list.close();
     throw error;
   }
-};
-
-/**
- * Returns the request's path with another cursor. No host: behind a proxy it may be another one.
- * @param block - the past block of all pages: "finalized" becomes another one
- */
-const nextPagePath = (requestUrl: string, cursor: string, block: string | undefined): string => {
-  const { pathname, searchParams } = new URL(requestUrl);
-  searchParams.set("cursor", cursor);
-  if (block !== undefined) searchParams.set("block", block);
-  return `${pathname}?${searchParams}`;
 };

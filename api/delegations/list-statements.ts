@@ -1,13 +1,13 @@
 import { eq, sql } from "drizzle-orm";
 import { unionAll } from "drizzle-orm/pg-core";
 import type { Address } from "viem";
+import { findStart, type Position } from "../contract/paging.ts";
 import { aliasColumns, nullColumns, pickColumns } from "../database/columns.ts";
 import type { Database } from "../database/database.ts";
 import { hasIndexedBlock, selectFreshness } from "../database/freshness.ts";
 import { compileStatement, type Statement } from "../database/statement.ts";
 import { indexTables } from "../database/tables.ts";
-import { type ListKind, selectDirection } from "./list-directions.ts";
-import { INCOMING, type ListPosition, type ListRow, OUTGOING } from "./list-rows.ts";
+import { INCOMING, type ListKind, type ListRow, OUTGOING, selectDirection } from "./list-directions.ts";
 
 export const nameKind = ({ schema, version, hasDetails, moment }: ListKind) =>
   `${schema} ${version} list${hasDetails ? " with details" : ""}${moment === "now" ? "" : " at a block"}`;
@@ -50,10 +50,6 @@ export const listStatement = (database: Database, kind: ListKind): Statement<Lis
   return compileStatement(nameKind(kind), query.orderBy(ORDER).limit(value("rows")));
 };
 
-/** Before the first event, and after the last. */
-const START = { block: "-1", log: "-1" };
-const END = { block: "9223372036854775807", log: "0" };
-
 /** Changes that a page at a past block reads in each direction: it may have fewer delegations than asked for. */
 const countChanges = (limit: number) => Math.max(500, 4 * limit);
 
@@ -61,17 +57,17 @@ const countChanges = (limit: number) => Math.max(500, 4 * limit);
 export const listValues = (
   { chainId, wallet, block }: { chainId: number; wallet: Address; block?: string | undefined },
   limit: number | null,
-  after?: ListPosition,
+  after?: Position,
 ) => {
-  const position = after ? { block: after.blockNumber, log: after.logIndex } : START;
-  const [incoming, outgoing] = after?.direction === "outgoing" ? [END, position] : [position, START];
+  const [incomingBlock, incomingLog] = findStart([INCOMING], after);
+  const [outgoingBlock, outgoingLog] = findStart([OUTGOING], after);
   return {
     chainId,
     wallet,
-    incomingBlock: incoming.block,
-    incomingLog: incoming.log,
-    outgoingBlock: outgoing.block,
-    outgoingLog: outgoing.log,
+    incomingBlock,
+    incomingLog,
+    outgoingBlock,
+    outgoingLog,
     block,
     limit: limit !== null && block !== undefined ? countChanges(limit) : limit,
     // Besides the delegations: the row with the block, and at a past block the last one that was read in each direction.

@@ -1,7 +1,7 @@
 import type { Socket } from "node:net";
 import { renderInSlices } from "../slices.ts";
 import type { OpenList } from "./list-delegations.ts";
-import type { ListedDelegation } from "./list-rows.ts";
+import type { ListRow } from "./list-directions.ts";
 
 const CHUNK_ROWS = 250;
 /** Time for a reader to take the list, plus time for each row that it has taken. A slower reader loses its connection. */
@@ -15,7 +15,7 @@ const TIMEOUT_PER_ROW_MS = 1;
  */
 export const streamList = (
   list: OpenList,
-  render: (delegation: ListedDelegation) => string,
+  render: (row: ListRow) => string,
   socket: Socket,
   abort: (reason: unknown) => void,
 ): ReadableStream<Uint8Array> => {
@@ -43,13 +43,13 @@ export const streamList = (
     {
       async pull(controller) {
         try {
-          const delegations = await list.read(CHUNK_ROWS);
-          const rows = await renderInSlices(delegations, render);
-          const separator = sentRows === 0 ? "[" : rows && ",";
-          sentRows += delegations.length;
+          const rows = await list.read(CHUNK_ROWS);
+          const json = await renderInSlices(rows, render);
+          const separator = sentRows === 0 ? "[" : json && ",";
+          sentRows += rows.length;
           resetTimer();
-          controller.enqueue(encoder.encode(`${separator}${rows || "]"}`));
-          if (rows !== "") return;
+          controller.enqueue(encoder.encode(`${separator}${json || "]"}`));
+          if (json !== "") return;
           await close();
           controller.close();
         } catch (error) {

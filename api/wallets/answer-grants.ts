@@ -2,11 +2,11 @@ import type { Address, Hex } from "viem";
 import { type CheckName, isBalanceCheck } from "../../registry/checks.ts";
 import { NO_CONTRACT, NO_TOKEN } from "../../registry/delegation.ts";
 import type { ApiContext } from "../context.ts";
+import { nameWalletList } from "../contract/paging.ts";
 import { checksumAddress } from "../delegations/checksum-address.ts";
 import type { Dependencies } from "../delegations/dependencies.ts";
 import { askNetworks } from "./ask-networks.ts";
-import { type CandidateRow, findGrants, type GrantsPosition } from "./find-grants.ts";
-import { hashQuestion, type WalletCursor } from "./wallet-cursor.ts";
+import { type CandidateRow, findGrants } from "./find-grants.ts";
 import { showDelegation } from "./wallet-json.ts";
 import { countRowsToRead, cutPage, type Listable, type Order, respondPage } from "./wallet-page.ts";
 import { chooseCheck, type NetworkValues, type ScopeValues, versionsOf } from "./wallet-parameters.ts";
@@ -22,7 +22,7 @@ export type GrantsValues = NetworkValues &
 
 /** Names the list of a question, for its cursors. */
 export const nameGrants = ({ limit, cursor, partial, minBlock, ...question }: GrantsValues): string =>
-  hashQuestion({ ...question, check: chooseCheck(question) });
+  nameWalletList({ ...question, check: chooseCheck(question) });
 
 /** By chain, breadth, block and log index. */
 const ORDER: Order = ["ascending", "ascending", "ascending", "ascending"];
@@ -48,29 +48,23 @@ export const answerGrants = async (
   // A wallet with several grants is read several times. At a past block, so are those of revoked delegations.
   const isPast = (values.block ?? timestamp) !== undefined;
   const rows = isPast ? countRowsToRead(limit) : 2 * (limit + 1);
-  const page = { after: readPosition(values.cursor), rows };
+  const page = { after: values.cursor?.position, rows };
   const answer = await askNetworks(shards, values, findGrants(database, question, page));
   const candidates = groupCandidates(answer.rows).map((candidate) => ({
     ...candidate,
     isListed: isFirstGrant(candidate) && candidate.chainId in answer.blocks,
     isLastRead: candidate.number === rows,
   }));
-  const { listed, end } = cutPage(candidates, limit, ORDER);
+  const { page: listed, end } = cutPage(candidates, limit, ORDER);
   return respondPage(c, values, {
     list: nameGrants(values),
     content: { wallet: checksumAddress(wallet), check },
     name: list,
     rows: listed,
     show: (candidate) => showCandidate(candidate, { list, wallet, check }),
-    end,
+    end: end?.position ?? null,
     answer,
   });
-};
-
-const readPosition = (cursor: WalletCursor | undefined): GrantsPosition | undefined => {
-  if (!cursor) return undefined;
-  const [chainId, breadth, blockNumber = "0", logIndex] = cursor.position;
-  return { chainId: Number(chainId), breadth: Number(breadth), blockNumber, logIndex: Number(logIndex) };
 };
 
 /** A wallet that may be listed, with all its grants in order. */

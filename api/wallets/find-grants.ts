@@ -4,6 +4,7 @@ import type { CheckName } from "../../registry/checks.ts";
 import { askRegistries, otherEnd, type Source, selectCandidates, selectGrants } from "../../registry/grants.ts";
 import type { RegistryVersion } from "../../registry/networks.ts";
 import type { End } from "../../registry/state-at.ts";
+import { findStart, type Position } from "../contract/paging.ts";
 import type { Database } from "../database/database.ts";
 import { hasIndexedBlock } from "../database/freshness.ts";
 import { memoize } from "../database/memoize.ts";
@@ -26,9 +27,6 @@ export type GrantsQuestion = {
   other?: Address | undefined;
   timestamp?: string | undefined;
 };
-
-/** A position in the list: by chain, the broadest grant, the oldest. Digits. */
-export type GrantsPosition = { chainId: number; breadth: number; blockNumber: string; logIndex: number };
 
 /**
  * A candidate for the list, with one of its grants or none. It is listed if its position is that of its first grant.
@@ -122,14 +120,14 @@ export const findGrants =
   (
     database: Database,
     question: GrantsQuestion,
-    { after, rows }: { after: GrantsPosition | undefined; rows: number },
+    { after, rows }: { after: Position | undefined; rows: number },
   ): AskSchema<CandidateRow> =>
   (schema, networks) => {
     const { wallet, end, check, versions, contract, tokenId, rights, other, timestamp } = question;
     const isPast = timestamp !== undefined || networks[0]?.block !== undefined;
     const moment: Moment = isPast ? "past" : "now";
     const kind = { schema, end, check, versions, isPair: other !== undefined, moment };
-    const starts = networks.map(({ chainId }) => findStart(chainId, after));
+    const starts = networks.map(({ chainId }) => findStart([chainId], after));
     return readNetworks(database, findStatement(kind), networks, {
       wallet,
       contract,
@@ -138,17 +136,8 @@ export const findGrants =
       rows,
       other,
       timestamp,
-      after_breadth: starts.map(({ breadth }) => breadth),
-      after_block: starts.map(({ blockNumber }) => blockNumber),
-      after_log: starts.map(({ logIndex }) => logIndex),
+      after_breadth: starts.map(([breadth]) => breadth),
+      after_block: starts.map(([, block]) => block),
+      after_log: starts.map(([, , log]) => log),
     });
   };
-
-const START = { breadth: -1, blockNumber: "0", logIndex: 0 };
-const END = { breadth: 3, blockNumber: "0", logIndex: 0 };
-
-/** Where a chain's part of a page starts: chains are in the order of their ids. */
-const findStart = (chainId: number, after: GrantsPosition | undefined) => {
-  if (!after || chainId > after.chainId) return START;
-  return chainId === after.chainId ? after : END;
-};

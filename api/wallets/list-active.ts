@@ -1,12 +1,12 @@
 import { type SQL, sql } from "drizzle-orm";
 import type { Address } from "viem";
 import type { RegistryVersion } from "../../registry/networks.ts";
+import { findStart, type Position } from "../contract/paging.ts";
 import type { Database } from "../database/database.ts";
 import { hasIndexedBlock } from "../database/freshness.ts";
 import { memoizeByDatabase } from "../database/memoize.ts";
 import type { Moment } from "../delegations/check-delegation.ts";
-import { type Direction, selectDirection } from "../delegations/list-directions.ts";
-import { INCOMING, OUTGOING } from "../delegations/list-rows.ts";
+import { type Direction, INCOMING, OUTGOING, selectDirection } from "../delegations/list-directions.ts";
 import type { AskSchema } from "./ask-networks.ts";
 import { networksStatement, readNetworks } from "./network-statement.ts";
 import type { DelegationRow } from "./wallet-json.ts";
@@ -17,9 +17,6 @@ export type ActiveQuestion = {
   directions: readonly Direction[];
   timestamp?: string | undefined;
 };
-
-/** A position in the list: by chain, incoming first, the oldest. */
-export type ActivePosition = { chainId: number; direction: number; blockNumber: string; logIndex: number };
 
 export type ActiveRow = Omit<DelegationRow, "vault" | "delegate"> & {
   direction: number;
@@ -103,30 +100,20 @@ export const listActive =
   (
     database: Database,
     { wallet, versions, directions, timestamp }: ActiveQuestion,
-    { after, rows }: { after: ActivePosition | undefined; rows: number },
+    { after, rows }: { after: Position | undefined; rows: number },
   ): AskSchema<ActiveRow> =>
   (schema, networks) => {
     const moment = timestamp !== undefined || networks[0]?.block !== undefined ? "past" : "now";
     const statement = findStatement(database, schema, versions.join(), directions.join(), moment);
-    const starts = networks.map(({ chainId }) => findStart(chainId, after));
+    const incoming = networks.map(({ chainId }) => findStart([chainId, INCOMING], after));
+    const outgoing = networks.map(({ chainId }) => findStart([chainId, OUTGOING], after));
     return readNetworks(database, statement, networks, {
       wallet,
       rows,
       timestamp,
-      in_block: starts.map(({ incoming }) => incoming.blockNumber),
-      in_log: starts.map(({ incoming }) => incoming.logIndex),
-      out_block: starts.map(({ outgoing }) => outgoing.blockNumber),
-      out_log: starts.map(({ outgoing }) => outgoing.logIndex),
+      in_block: incoming.map(([block]) => block),
+      in_log: incoming.map(([, log]) => log),
+      out_block: outgoing.map(([block]) => block),
+      out_log: outgoing.map(([, log]) => log),
     });
   };
-
-/** Before the first event, and after the last. */
-const START = { blockNumber: "-1", logIndex: -1 };
-const END = { blockNumber: "9223372036854775807", logIndex: 0 };
-
-/** Where each direction of a chain's part of a page starts: chains are in the order of their ids. */
-const findStart = (chainId: number, after: ActivePosition | undefined) => {
-  if (!after || chainId > after.chainId) return { incoming: START, outgoing: START };
-  if (chainId < after.chainId) return { incoming: END, outgoing: END };
-  return after.direction === OUTGOING ? { incoming: END, outgoing: after } : { incoming: after, outgoing: START };
-};

@@ -2,6 +2,7 @@ import { sql } from "drizzle-orm";
 import type { Address } from "viem";
 import type { RegistryVersion } from "../../registry/networks.ts";
 import type { End } from "../../registry/state-at.ts";
+import type { Position } from "../contract/paging.ts";
 import type { Database } from "../database/database.ts";
 import { hasIndexedBlock } from "../database/freshness.ts";
 import { memoize } from "../database/memoize.ts";
@@ -14,15 +15,6 @@ export type HistoryQuestion = {
   wallet: Address;
   registry: RegistryVersion | "both";
   timestamp?: string | undefined;
-};
-
-/** A position in the list: newest first by time, then by chain, then newest first on the chain. Digits. */
-export type HistoryPosition = {
-  blockTimestamp: string;
-  chainId: number;
-  blockNumber: string;
-  logIndex: string;
-  ordinal: string;
 };
 
 const COLUMNS = {
@@ -103,11 +95,11 @@ export const readHistory =
   (
     database: Database,
     { wallet, registry, timestamp }: HistoryQuestion,
-    { after, rows }: { after: HistoryPosition | undefined; rows: number },
+    { after, rows }: { after: Position | undefined; rows: number },
   ): AskSchema<ChangeRow> =>
   (schema, networks) => {
     const moment = timestamp !== undefined || networks[0]?.block !== undefined ? "past" : "now";
-    const starts = networks.map(({ chainId }) => findStart(chainId, after));
+    const starts = networks.map(({ chainId }) => startBefore(chainId, after));
     return readNetworks(database, findStatement({ schema, registry, moment }), networks, {
       wallet,
       rows,
@@ -121,11 +113,12 @@ export const readHistory =
 
 const NEWEST = { block: "9223372036854775807", log: "0", ordinal: "0", time: null };
 
-const findStart = (chainId: number, after: HistoryPosition | undefined) => {
+/** Changes are ordered by time first: on all chains but the last one of the page before, a page starts at a time. */
+const startBefore = (chainId: number, after: Position | undefined) => {
   if (!after) return NEWEST;
-  const { blockNumber: block, logIndex: log, ordinal, blockTimestamp } = after;
-  if (chainId === after.chainId) return { block, log, ordinal, time: null };
+  const [lastTime = "", lastChainId, block, log, ordinal] = after;
+  if (chainId === Number(lastChainId)) return { block, log, ordinal, time: null };
   // Of changes at the same time, those of lower chains are before it.
-  const time = BigInt(blockTimestamp) - (chainId < after.chainId ? 1n : 0n);
+  const time = BigInt(lastTime) - (chainId < Number(lastChainId) ? 1n : 0n);
   return { block: null, log: "0", ordinal: "0", time: String(time) };
 };

@@ -3,15 +3,15 @@ import type { Address } from "viem";
 import type { ApiApp, ApiContext } from "../context.ts";
 import { addOperation } from "../contract/add-operation.ts";
 import { defineParameters } from "../contract/define-parameters.ts";
+import { nameWalletList } from "../contract/paging.ts";
 import { SAMPLES } from "../contract/parameters.ts";
 import { describePages, OPTIONAL_KEY } from "../contract/responses.ts";
 import { checksumAddress } from "../delegations/checksum-address.ts";
 import type { Dependencies } from "../delegations/dependencies.ts";
-import { INCOMING, OUTGOING } from "../delegations/list-rows.ts";
+import { INCOMING, OUTGOING } from "../delegations/list-directions.ts";
 import { askNetworks } from "./ask-networks.ts";
 import { listActive } from "./list-active.ts";
 import { readHistory } from "./read-history.ts";
-import { hashQuestion } from "./wallet-cursor.ts";
 import { showDelegation, showWalletChange } from "./wallet-json.ts";
 import { countRowsToRead, cutPage, type Order, respondPage } from "./wallet-page.ts";
 import {
@@ -43,7 +43,7 @@ const HISTORY_ORDER: Order = ["descending", "ascending", "descending", "descendi
 
 /** Names the list of a question, for its cursors. */
 const nameQuestion = (list: string, { limit, cursor, partial, minBlock, ...question }: ListValues) =>
-  hashQuestion({ list, ...question });
+  nameWalletList({ list, ...question });
 
 type WalletDependencies = Pick<Dependencies, "database" | "shards">;
 
@@ -129,13 +129,7 @@ const answerDelegations = async (
       : ([direction === "incoming" ? INCOMING : OUTGOING] as const);
   // At a past block, changes of delegations that were revoked by then are read too.
   const rows = isPast(values) ? countRowsToRead(limit) : limit + 1;
-  const [chainId, afterDirection, blockNumber = "0", logIndex] = cursor?.position ?? [];
-  const after = cursor && {
-    chainId: Number(chainId),
-    direction: Number(afterDirection),
-    blockNumber,
-    logIndex: Number(logIndex),
-  };
+  const after = cursor?.position;
   const question = { wallet, versions: versionsOf(registry), directions, timestamp };
   const answer = await askNetworks(shards, values, listActive(database, question, { after, rows }));
   const found = answer.rows.map((row) =>
@@ -145,7 +139,7 @@ const answerDelegations = async (
       isLastRead: row.isLastRead || Number(row.number) === rows,
     }),
   );
-  const { listed, end } = cutPage(found, limit, ACTIVE_ORDER);
+  const { page: listed, end } = cutPage(found, limit, ACTIVE_ORDER);
   return respondPage(c, values, {
     list: nameQuestion("delegations", values),
     content: { wallet: checksumAddress(wallet) },
@@ -158,7 +152,7 @@ const answerDelegations = async (
         ...showDelegation({ ...row, vault, delegate }),
       };
     },
-    end,
+    end: end?.position ?? null,
     answer,
   });
 };
@@ -171,8 +165,7 @@ const answerHistory = async (
   const { wallet, registry, limit, cursor, timestamp } = values;
   // Changes of the other registry are read too: strangers can add any number.
   const rows = registry === "both" ? limit + 1 : countRowsToRead(limit);
-  const [blockTimestamp = "0", chainId, blockNumber = "0", logIndex = "0", ordinal = "0"] = cursor?.position ?? [];
-  const after = cursor && { blockTimestamp, chainId: Number(chainId), blockNumber, logIndex, ordinal };
+  const after = cursor?.position;
   const answer = await askNetworks(
     shards,
     values,
@@ -185,14 +178,14 @@ const answerHistory = async (
       isLastRead: Number(row.number) === rows,
     }),
   );
-  const { listed, end } = cutPage(found, limit, HISTORY_ORDER);
+  const { page: listed, end } = cutPage(found, limit, HISTORY_ORDER);
   return respondPage(c, values, {
     list: nameQuestion("history", values),
     content: { wallet: checksumAddress(wallet) },
     name: "changes",
     rows: listed,
     show: (change) => showWalletChange(change, wallet),
-    end,
+    end: end?.position ?? null,
     answer,
   });
 };

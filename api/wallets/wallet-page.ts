@@ -1,8 +1,8 @@
 import type { ApiContext } from "../context.ts";
+import { encodeCursor, linkToNextPage, takePage } from "../contract/paging.ts";
 import { respond } from "../respond.ts";
 import { renderInSlices } from "../slices.ts";
 import type { NetworksAnswer } from "./ask-networks.ts";
-import { encodeWalletCursor } from "./wallet-cursor.ts";
 import type { NetworkValues } from "./wallet-parameters.ts";
 
 /** A row of a list over several networks. */
@@ -25,7 +25,7 @@ export type Order = readonly ("ascending" | "descending")[];
  */
 export const countRowsToRead = (limit: number) => Math.max(200, 2 * (limit + 1));
 
-/** Takes a page from the rows of all networks. `end` is its last position if the list goes on. */
+/** Takes a page from the rows of all networks. */
 export const cutPage = <Row extends Listable>(rows: readonly Row[], limit: number, order: Order) => {
   const compare = (a: Row, b: Row) => {
     const place = order.findIndex((_, index) => Number(a.position[index]) !== Number(b.position[index]));
@@ -34,15 +34,7 @@ export const cutPage = <Row extends Listable>(rows: readonly Row[], limit: numbe
     const difference = Number(a.position[place] ?? 0) - Number(b.position[place] ?? 0);
     return order[place] === "descending" ? -difference : difference;
   };
-  const listed: Row[] = [];
-  for (const row of rows.toSorted(compare)) {
-    if (row.isListed) {
-      if (listed.length === limit) return { listed, end: listed.at(-1)?.position ?? null };
-      listed.push(row);
-    }
-    if (row.isLastRead) return { listed, end: row.position };
-  }
-  return { listed, end: null };
+  return takePage(rows.toSorted(compare), limit);
 };
 
 type Page<Row> = {
@@ -64,15 +56,14 @@ export const respondPage = async <Row>(
   values: NetworkValues,
   { list, content, name, rows, show, end, answer: { blocks, unanswered, headers } }: Page<Row>,
 ): Promise<Response> => {
-  const next =
-    end && encodeWalletCursor({ list, position: end.map(String), ...keepNetworks(values, blocks, unanswered) });
+  const next = end && encodeCursor({ list, position: end.map(String), ...keepNetworks(values, blocks, unanswered) });
   const before = JSON.stringify(content).slice(0, -1);
   const shown = await renderInSlices(rows, (row) => JSON.stringify(show(row)));
   const after = JSON.stringify({ blocks, unanswered, next }).slice(1);
   return respond(c, 200, `${before},"${name}":[${shown}],${after}`, {
     "Content-Type": "application/json",
     ...headers,
-    ...(next && linkTo(c, next)),
+    ...(next && linkToNextPage(c.req.url, next)),
   });
 };
 
@@ -86,9 +77,3 @@ const keepNetworks = (
     block === "finalized" ? Object.entries(blocks).map(([chainId, { number }]) => [chainId, `${number}`] as const) : [],
   missing: unanswered.map(({ chainId }) => chainId),
 });
-
-const linkTo = (c: ApiContext, cursor: string) => {
-  const { pathname, searchParams } = new URL(c.req.url);
-  searchParams.set("cursor", cursor);
-  return { Link: `<${pathname}?${searchParams}>; rel="next"` };
-};

@@ -3,6 +3,7 @@ import type { Address } from "viem";
 import { CHECK_NAMES, type CheckName, takesByName } from "../../registry/checks.ts";
 import { askRegistries } from "../../registry/grants.ts";
 import { networks, type RegistryVersion } from "../../registry/networks.ts";
+import { type Cursor, cursor, WRONG_CURSOR } from "../contract/paging.ts";
 import {
   type AskedBlock,
   blocks,
@@ -20,7 +21,6 @@ import {
 } from "../contract/parameters.ts";
 import type { ParameterError } from "../problem.ts";
 import type { Shards } from "../shards/shards.ts";
-import { chainOf, parseWalletCursor, type WalletCursor } from "./wallet-cursor.ts";
 
 // Parameters of the questions about a wallet on several networks.
 
@@ -56,29 +56,30 @@ const limit = integerUpTo(MAX_LIMIT).default(DEFAULT_LIMIT).openapi({
   description: "Rows per page. A page may have fewer rows, and yet a next page.",
 });
 
-const WRONG_LIST = "is not from this list: start again without it";
-
-const WRONG_CURSOR: ParameterError = { parameter: "cursor", message: WRONG_LIST };
-
-const cursor = parsedText(WRONG_LIST, parseWalletCursor).optional().openapi({
-  type: "string",
-  description: "The start of the page, from `next` or the `Link` header of the page before.",
-});
-
 const partial = flag("Answers without the networks that cannot be answered for, and lists them in `unanswered`.");
 
 /** Of every question about a wallet. */
 export const walletParams = {
   wallet: wallet.openapi({ description: "The wallet, in any letter case.", example: SAMPLES.hot }),
 };
-export const networkQuery = { chainId, registry, ...blocks, timestamp, partial, limit, cursor };
+export const networkQuery = {
+  chainId,
+  registry,
+  ...blocks,
+  timestamp,
+  partial,
+  limit,
+  cursor: cursor.openapi({
+    description: "The start of the page, from `next` or the `Link` header of the page before.",
+  }),
+};
 
 export type NetworkValues = AskedBlock & {
   chainId: number[];
   registry: RegistryVersion | "both";
   partial: boolean;
   limit: number;
-  cursor?: WalletCursor | undefined;
+  cursor?: Cursor | undefined;
 };
 
 const check = z
@@ -159,7 +160,7 @@ export const validateNetworks = (shards: Shards, values: Partial<NetworkValues>)
  * anyone can write a cursor. Without a network that is no longer indexed, the list has to start again.
  */
 const canBeOf = (
-  cursor: WalletCursor,
+  cursor: Cursor,
   shards: Shards,
   { block, ...asked }: Pick<NetworkValues, "chainId" | "registry" | "block">,
 ): boolean => {
@@ -168,12 +169,13 @@ const canBeOf = (
   // While a shard has not started, its networks are not known: that is a 503.
   const isAsked = (id: number) => networks.includes(id) || (isOfAll && shards.explainUnknownChains() !== null);
   return (
-    isAsked(chainOf(cursor)) &&
+    // The chain of a position is the first of its last four numbers.
+    isAsked(Number(cursor.position.at(-4))) &&
     cursor.blocks.every(([id]) => block === "finalized" && isAsked(Number(id))) &&
     cursor.missing.every((id) => (id === null ? isOfAll : isAsked(id)))
   );
 };
 
 /** Reports the cursor of another list. @param list - the name of this list */
-export const validateCursor = (cursor: WalletCursor | undefined, list: string): ParameterError[] =>
+export const validateCursor = (cursor: Cursor | undefined, list: string): ParameterError[] =>
   !cursor || cursor.list === list ? [] : [WRONG_CURSOR];
