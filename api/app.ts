@@ -31,8 +31,7 @@ import { addDocument, addPages } from "./pages/page-routes.ts";
 import { renderReference } from "./pages/render-reference.ts";
 import { methodNotAllowed, Problem } from "./problem.ts";
 import { EXPOSED_HEADERS, respondProblem } from "./respond.ts";
-import { addGrants } from "./wallets/grant-routes.ts";
-import { addWalletLists } from "./wallets/wallet-list-routes.ts";
+import { addWalletQuestions } from "./wallets/wallet-routes.ts";
 
 type AppOptions = {
   dependencies: Omit<Dependencies, "log"> & { digests: StateDigests; insights: InsightsCache };
@@ -63,8 +62,7 @@ export const createApp = async ({ dependencies, admission, build, log, assets, d
   addChecks(app, { ...dependencies, log });
   addLists(app, { ...dependencies, log });
   addBulkChecks(app, { ...dependencies, log });
-  addGrants(app, dependencies);
-  addWalletLists(app, dependencies);
+  addWalletQuestions(app, dependencies);
   addNetworks(app, dependencies);
   addInsights(app, dependencies.insights);
   addHealth(app, dependencies, build);

@@ -17,25 +17,29 @@ const MOMENTS = ["block", "minBlock", "timestamp"];
  * @param lists - query parameters that may be given several times: their schema is of an array
  * @param synonyms - other names of query parameters
  * @param useInstead - how to ask about a moment; by default, by those parameters that the operation takes
+ * @param derive - finds what both `validate` and the handler need to know about the parameters
  * @param validate - finds errors that involve several parameters
- * @param validateAll - finds errors of parameters that are valid otherwise
  */
-export const defineParameters = <Query extends Shape, Params extends Shape = Record<never, never>>({
+export const defineParameters = <
+  Query extends Shape,
+  Params extends Shape = Record<never, never>,
+  Derived extends object = Record<never, never>,
+>({
   params = {} as Params,
   query,
   lists = [],
   synonyms = {},
   useInstead,
+  derive,
   validate,
-  validateAll,
 }: {
   params?: Params;
   query: Query;
   lists?: readonly string[];
   synonyms?: Readonly<Record<string, string>>;
   useInstead?: string;
-  validate?: (values: Partial<ValuesOf<Params, Query>>) => ParameterError[];
-  validateAll?: (values: ValuesOf<Params, Query>) => ParameterError[];
+  derive?: (values: Partial<ValuesOf<Params, Query>>) => Derived;
+  validate?: (values: Partial<ValuesOf<Params, Query>> & Derived) => ParameterError[];
 }) => {
   const pathSchemas = Object.entries(params);
   const queryParameters = Object.entries(query).map(([name, schema]): QueryParameter => {
@@ -48,7 +52,7 @@ export const defineParameters = <Query extends Shape, Params extends Shape = Rec
   const hint = useInstead ?? (taken.length > 0 ? `use ${taken.join(" or ")}` : "the answer is for now");
 
   /** Reads all parameters. Throws a Problem that names every bad one. */
-  const parse = (texts: Texts): ValuesOf<Params, Query> => {
+  const parse = (texts: Texts): ValuesOf<Params, Query> & Derived => {
     const values: Record<string, unknown> = {};
     const errors: ParameterError[] = [];
     for (const [name, schema] of pathSchemas) {
@@ -71,10 +75,10 @@ export const defineParameters = <Query extends Shape, Params extends Shape = Rec
     for (const name of otherMoments) {
       if (texts.ofQuery(name).length > 0) errors.push({ parameter: name, message: `is not taken here: ${hint}` });
     }
-    if (validate) errors.push(...validate(values as Partial<ValuesOf<Params, Query>>));
-    if (validateAll && errors.length === 0) errors.push(...validateAll(values as ValuesOf<Params, Query>));
+    Object.assign(values, derive?.(values as Partial<ValuesOf<Params, Query>>));
+    if (validate) errors.push(...validate(values as Partial<ValuesOf<Params, Query>> & Derived));
     if (errors.length > 0) throw badParameters(errors);
-    return values as ValuesOf<Params, Query>;
+    return values as ValuesOf<Params, Query> & Derived;
   };
 
   return {

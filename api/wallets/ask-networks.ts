@@ -1,29 +1,46 @@
 import { networks, type RegistryVersion } from "../../registry/networks.ts";
 import type { AskedBlock } from "../contract/parameters.ts";
-import { type AnsweredBlock, type Freshness, isFinal, showAnsweredBlock } from "../database/freshness.ts";
+import type { Database } from "../database/database.ts";
+import {
+  type AnsweredBlock,
+  type Freshness,
+  isFinal,
+  readFreshness,
+  showAnsweredBlock,
+} from "../database/freshness.ts";
+import type { Statement } from "../database/statement.ts";
+import { type Moment, momentOf } from "../delegations/check-delegation.ts";
 import { notIndexed, Problem, problemDocument } from "../problem.ts";
 import { answerHeaders } from "../respond.ts";
 import { askPerShard } from "../shards/ask-per-shard.ts";
 import { describeChain, type Shards } from "../shards/shards.ts";
-import { findNetworks, type NetworkValues, versionsOf } from "./wallet-parameters.ts";
+import type { NetworkRow } from "./network-statement.ts";
+import { type NetworkValues, versionsOf } from "./wallet-parameters.ts";
+
+/** How to read a list: a statement, and its values. */
+export type Plan<Row> = {
+  findStatement: (schema: string, moment: Moment) => Statement<NetworkRow<Row>>;
+  /** Values that are the same for all networks, by column of `q`. */
+  values: Readonly<Record<string, unknown>> & {
+    /** The number of rows to read. */
+    rows: number;
+  };
+  /** Finds where a network's part of the page starts: values by column of `q`. */
+  startOf: (chainId: number) => Readonly<Record<string, unknown>>;
+};
 
 /** A network, and the past block to answer for, in digits. */
-export type Network = { chainId: number; block: string | undefined };
+type AskedNetwork = { chainId: number; block: string | undefined };
 
-/** The block of a network's rows. With a time, the last one up to it that changed a delegation. */
-export type NetworkBlock = { freshness: Freshness | null; number: string | null; timestamp: string | null };
-
-export type NetworkRows<Row> = { rows: Row[]; blocks: Map<number, NetworkBlock> };
-
-/** Asks one schema about networks that it has. */
-export type AskSchema<Row> = (schema: string, networks: readonly Network[]) => Promise<NetworkRows<Row>>;
+/** The block of a network's rows. */
+type NetworkBlock = { freshness: Freshness | null; number: string | null; timestamp: string | null };
 
 type NetworkAnswer = { freshness: Freshness; block: AnsweredBlock };
 type Unanswered = { chainId: number | null; problem: Problem };
 
 /** All rows, the blocks of the networks that can be answered for, and the other networks. */
 export type NetworksAnswer<Row> = {
-  rows: Row[];
+  rows: (Row & { chainId: number })[];
   blocks: Record<number, AnsweredBlock>;
   unanswered: { chainId: number | null; problem: unknown }[];
   /** Of one network, with its block. */
@@ -32,25 +49,31 @@ export type NetworksAnswer<Row> = {
 
 /** Asks about all networks of a question. Throws a problem if one of them cannot be answered for, unless parts will do. */
 export const askNetworks = async <Row>(
+  database: Pick<Database, "read">,
   shards: Shards,
   values: NetworkValues,
-  ask: AskSchema<Row>,
+  plan: Plan<Row>,
 ): Promise<NetworksAnswer<Row>> => {
   // Before the first wait: a refresh of the shards in between could find the unknown networks, which were not asked.
   const unanswered = findUnknownNetworks(shards, values);
   const kept = new Map(values.cursor?.blocks);
-  const rows: Row[] = [];
+  const rows: NetworksAnswer<Row>["rows"] = [];
   const found = await askPerShard({
-    parts: findNetworks(shards, values),
+    parts: values.chains,
     locate: (chainId) => {
       if (values.cursor?.missing.includes(chainId)) throw notIndexed(`${describeChain(chainId)} ${MISSING_BEFORE}`);
       const schema = findSchema(shards, chainId, versionsOf(values.registry));
       return [schema, { chainId, block: kept.get(`${chainId}`) ?? shards.findBlock(chainId, values) }];
     },
     ask: async (schema, networks) => {
-      const found = await ask(schema, networks);
-      rows.push(...found.rows);
-      return found.blocks;
+      const blocks = new Map<number, NetworkBlock>();
+      for (const row of await readNetworks(database, { schema, networks, timestamp: values.timestamp }, plan)) {
+        const chainId = Number(row.chainId);
+        // Not a copy: there may be thousands of rows.
+        if (row.isFound) rows.push(Object.assign(row, { chainId }));
+        else blocks.set(chainId, readBlock(row));
+      }
+      return blocks;
     },
     read: (blocks, { chainId, block }) => {
       const answer = requireBlock(shards, chainId, blocks.get(chainId), { ...values, block });
@@ -76,6 +99,34 @@ export const askNetworks = async <Row>(
       problem: JSON.parse(problemDocument(problem).body),
     })),
     headers: createHeaders(values, [...answered.values()]),
+  };
+};
+
+/** Reads the rows of networks in one schema, and the block of each. */
+const readNetworks = <Row>(
+  database: Pick<Database, "read">,
+  asked: { schema: string; networks: readonly AskedNetwork[]; timestamp: string | undefined },
+  { findStatement, values, startOf }: Plan<Row>,
+): Promise<NetworkRow<Row>[]> => {
+  const { schema, networks, timestamp } = asked;
+  const moment = momentOf({ block: timestamp ?? networks[0]?.block });
+  const starts = networks.map(({ chainId }) => startOf(chainId));
+  const columns = Object.keys(starts[0] ?? {});
+  return database.read("lists", findStatement(schema, moment), {
+    ...values,
+    ...Object.fromEntries(columns.map((column) => [column, starts.map((start) => start[column])])),
+    chain_id: networks.map(({ chainId }) => chainId),
+    asked_block: networks.map(({ block }) => block ?? null),
+    timestamp,
+  });
+};
+
+const readBlock = (row: NetworkRow<unknown>): NetworkBlock => {
+  const freshness = readFreshness(row);
+  return {
+    freshness: freshness && { ...freshness, finalizedBlockTimestamp: row.finalizedBlockTimestamp ?? "0" },
+    number: row.answeredBlock,
+    timestamp: row.answeredTimestamp,
   };
 };
 

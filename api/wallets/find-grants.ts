@@ -1,32 +1,30 @@
 import { sql } from "drizzle-orm";
 import type { Address, Hex } from "viem";
-import type { CheckName } from "../../registry/checks.ts";
+import { type CheckName, isBalanceCheck } from "../../registry/checks.ts";
+import { NO_CONTRACT, NO_TOKEN } from "../../registry/delegation.ts";
 import { askRegistries, otherEnd, type Source, selectCandidates, selectGrants } from "../../registry/grants.ts";
 import type { RegistryVersion } from "../../registry/networks.ts";
 import type { End } from "../../registry/state-at.ts";
-import { findStart, type Position } from "../contract/paging.ts";
-import type { Database } from "../database/database.ts";
+import { findStart } from "../contract/paging.ts";
 import { hasIndexedBlock } from "../database/freshness.ts";
 import { memoize } from "../database/memoize.ts";
 import type { Moment } from "../delegations/check-delegation.ts";
-import type { AskSchema } from "./ask-networks.ts";
-import { HAS_MADE_BLOCK, networksStatement, readNetworks } from "./network-statement.ts";
-import type { DelegationRow } from "./wallet-json.ts";
+import { checksumAddress } from "../delegations/checksum-address.ts";
+import type { Plan } from "./ask-networks.ts";
+import { HAS_MADE_BLOCK, networksStatement } from "./network-statement.ts";
+import { type DelegationRow, showDelegation } from "./wallet-json.ts";
+import { countRowsToRead, isPast, type Listed, type ListValues, type WalletList } from "./wallet-list.ts";
+import { type CheckValues, versionsOf } from "./wallet-parameters.ts";
 
-/** For which wallets may a wallet act (its end is "delegate"), or which may act for it? */
-export type GrantsQuestion = {
-  wallet: Address;
-  end: End;
-  check: CheckName;
-  versions: readonly RegistryVersion[];
-  /** Zero if the check has none, as in a delegation's key. */
-  contract: Address;
-  tokenId: string;
-  rights: Hex;
-  /** Only this wallet at the other end. */
-  other?: Address | undefined;
-  timestamp?: string | undefined;
-};
+/** For which wallets may a wallet act, or which may act for it? */
+export type GrantsValues = ListValues &
+  CheckValues & {
+    list: "vaults" | "delegates";
+    check: CheckName;
+    rights: Hex;
+    /** Only this wallet at the other end. */
+    other?: Address | undefined;
+  };
 
 /**
  * A candidate for the list, with one of its grants or none. It is listed if its position is that of its first grant.
@@ -66,8 +64,13 @@ const COLUMNS = {
 const VALUES = { wallet: "text", contract: "text", token_id: "numeric", rights: "text", rows: "bigint" };
 const AFTER = { after_breadth: "bigint", after_block: "bigint", after_log: "bigint" };
 
-type GrantsKind = Pick<GrantsQuestion, "end" | "check" | "versions"> & {
+type GrantsKind = {
   schema: string;
+  /** The end of the wallet: it is a vault's delegate, or a delegate's vault. */
+  end: End;
+  check: CheckName;
+  versions: readonly RegistryVersion[];
+  /** True for one wallet at the other end. */
   isPair: boolean;
   moment: Moment;
 };
@@ -115,29 +118,65 @@ const nameStatement = ({ end, check, versions, isPair, moment }: GrantsKind) =>
 
 const findStatement = memoize(grantsStatement, (kind) => `${kind.schema} ${nameStatement(kind)}`);
 
-/** Creates the reader of candidates in all networks of a schema. @param rows - how many to read */
-export const findGrants =
-  (
-    database: Database,
-    question: GrantsQuestion,
-    { after, rows }: { after: Position | undefined; rows: number },
-  ): AskSchema<CandidateRow> =>
-  (schema, networks) => {
-    const { wallet, end, check, versions, contract, tokenId, rights, other, timestamp } = question;
-    const isPast = timestamp !== undefined || networks[0]?.block !== undefined;
-    const moment: Moment = isPast ? "past" : "now";
-    const kind = { schema, end, check, versions, isPair: other !== undefined, moment };
-    const starts = networks.map(({ chainId }) => findStart([chainId], after));
-    return readNetworks(database, findStatement(kind), networks, {
-      wallet,
-      contract,
-      token_id: tokenId,
-      rights,
-      rows,
-      other,
-      timestamp,
-      after_breadth: starts.map(([breadth]) => breadth),
-      after_block: starts.map(([, block]) => block),
-      after_log: starts.map(([, , log]) => log),
-    });
+const planGrants = (values: GrantsValues): Plan<CandidateRow> => {
+  const { list, wallet, check, registry, rights, other, limit, cursor } = values;
+  const { contract = NO_CONTRACT, tokenId = `${NO_TOKEN}` } = values;
+  const end = list === "vaults" ? "delegate" : "vault";
+  const kind = { end, check, versions: versionsOf(registry), isPair: other !== undefined } as const;
+  // A wallet with several grants is read several times. At a past block, so are those of revoked delegations.
+  const rows = isPast(values) ? countRowsToRead(limit) : 2 * (limit + 1);
+  return {
+    findStatement: (schema, moment) => findStatement({ ...kind, schema, moment }),
+    values: { wallet, contract, token_id: tokenId, rights, other, rows },
+    startOf: (chainId) => {
+      const [after_breadth, after_block, after_log] = findStart([chainId], cursor?.position);
+      return { after_breadth, after_block, after_log };
+    },
   };
+};
+
+/** A wallet that may be listed, with all its grants in order. */
+type Candidate = Listed & { other: Address; grants: CandidateRow[] };
+
+const groupCandidates = (rows: readonly CandidateRow[]): Candidate[] => {
+  const candidates = new Map<string, Candidate>();
+  for (const row of rows) {
+    const { chainId, number, other, candidateBreadth, candidateBlock, candidateLog } = row;
+    const position = [chainId, candidateBreadth, candidateBlock, candidateLog].map(String);
+    const key = position.join();
+    const candidate = candidates.get(key) ?? { chainId, position, number, isListed: false, other, grants: [] };
+    // A candidate without a grant: its delegation was revoked by then.
+    if (row.registry !== null) candidate.grants.push(row);
+    candidates.set(key, candidate);
+  }
+  const compare = (a: CandidateRow, b: CandidateRow) =>
+    a.breadth - b.breadth || Number(a.blockNumber) - Number(b.blockNumber) || a.logIndex - b.logIndex;
+  for (const candidate of candidates.values()) {
+    candidate.grants.sort(compare);
+    candidate.isListed = isFirstGrant(candidate);
+  }
+  return [...candidates.values()];
+};
+
+/** True for the candidate by which a wallet is listed: at its first grant. */
+const isFirstGrant = ({ chainId, position, grants: [first] }: Candidate): boolean =>
+  first !== undefined && position.join() === [chainId, first.breadth, first.blockNumber, first.logIndex].join();
+
+const showCandidate = ({ chainId, other, grants }: Candidate, { list, wallet, check }: GrantsValues) => {
+  const [vault, delegate] = list === "vaults" ? [other, wallet] : [wallet, other];
+  const amounts = grants.map(({ gives }) => BigInt(gives ?? 0));
+  return {
+    chainId,
+    [list === "vaults" ? "vault" : "delegate"]: checksumAddress(other),
+    amount: isBalanceCheck(check) ? String(amounts.reduce((a, b) => (a > b ? a : b), 0n)) : null,
+    delegations: grants.map((grant) => showDelegation({ ...grant, vault, delegate })),
+  };
+};
+
+/** The wallets for which a wallet may act, or which may act for it: by chain, breadth, block and log index. */
+export const grants: WalletList<GrantsValues, CandidateRow, Candidate> = {
+  order: ["ascending", "ascending", "ascending", "ascending"],
+  plan: planGrants,
+  collect: groupCandidates,
+  show: showCandidate,
+};

@@ -1,24 +1,21 @@
 import { type SQL, sql } from "drizzle-orm";
 import type { Address } from "viem";
 import type { RegistryVersion } from "../../registry/networks.ts";
-import { findStart, type Position } from "../contract/paging.ts";
+import { findStart } from "../contract/paging.ts";
 import type { Database } from "../database/database.ts";
 import { hasIndexedBlock } from "../database/freshness.ts";
 import { memoizeByDatabase } from "../database/memoize.ts";
 import type { Moment } from "../delegations/check-delegation.ts";
 import { type Direction, INCOMING, OUTGOING, selectDirection } from "../delegations/list-directions.ts";
-import type { AskSchema } from "./ask-networks.ts";
-import { networksStatement, readNetworks } from "./network-statement.ts";
-import type { DelegationRow } from "./wallet-json.ts";
+import type { Plan } from "./ask-networks.ts";
+import { networksStatement } from "./network-statement.ts";
+import { type DelegationRow, showDelegation } from "./wallet-json.ts";
+import { countRowsToRead, isPast, type ListValues, type WalletList } from "./wallet-list.ts";
+import { versionsOf } from "./wallet-parameters.ts";
 
-export type ActiveQuestion = {
-  wallet: Address;
-  versions: readonly RegistryVersion[];
-  directions: readonly Direction[];
-  timestamp?: string | undefined;
-};
+export type ActiveValues = ListValues & { direction: "incoming" | "outgoing" | "both" };
 
-export type ActiveRow = Omit<DelegationRow, "vault" | "delegate"> & {
+type ActiveRow = Omit<DelegationRow, "vault" | "delegate"> & {
   direction: number;
   other: Address;
   number: string;
@@ -95,25 +92,37 @@ export const activeStatement = (
 
 const findStatement = memoizeByDatabase(activeStatement);
 
-/** Creates the reader of active delegations in all networks of a schema. @param rows - how many to read */
-export const listActive =
-  (
-    database: Database,
-    { wallet, versions, directions, timestamp }: ActiveQuestion,
-    { after, rows }: { after: Position | undefined; rows: number },
-  ): AskSchema<ActiveRow> =>
-  (schema, networks) => {
-    const moment = timestamp !== undefined || networks[0]?.block !== undefined ? "past" : "now";
-    const statement = findStatement(database, schema, versions.join(), directions.join(), moment);
-    const incoming = networks.map(({ chainId }) => findStart([chainId, INCOMING], after));
-    const outgoing = networks.map(({ chainId }) => findStart([chainId, OUTGOING], after));
-    return readNetworks(database, statement, networks, {
-      wallet,
-      rows,
-      timestamp,
-      in_block: incoming.map(([block]) => block),
-      in_log: incoming.map(([, log]) => log),
-      out_block: outgoing.map(([block]) => block),
-      out_log: outgoing.map(([, log]) => log),
-    });
+const DIRECTIONS = { incoming: [INCOMING], outgoing: [OUTGOING], both: [INCOMING, OUTGOING] };
+
+const planActive = (values: ActiveValues, database: Database): Plan<ActiveRow> => {
+  const { wallet, registry, direction, limit, cursor } = values;
+  const [versions, directions] = [versionsOf(registry).join(), DIRECTIONS[direction].join()];
+  // At a past block, changes of delegations that were revoked by then are read too.
+  const rows = isPast(values) ? countRowsToRead(limit) : limit + 1;
+  return {
+    findStatement: (schema, moment) => findStatement(database, schema, versions, directions, moment),
+    values: { wallet, rows },
+    startOf: (chainId) => {
+      const [in_block, in_log] = findStart([chainId, INCOMING], cursor?.position);
+      const [out_block, out_log] = findStart([chainId, OUTGOING], cursor?.position);
+      return { in_block, in_log, out_block, out_log };
+    },
   };
+};
+
+const addPosition = (row: ActiveRow) =>
+  Object.assign(row, { position: [row.chainId, row.direction, row.blockNumber, row.logIndex].map(String) });
+
+const showActive = (row: ActiveRow, { wallet }: ActiveValues) => {
+  const isIncoming = row.direction === INCOMING;
+  const [vault, delegate] = isIncoming ? [row.other, wallet] : [wallet, row.other];
+  return { direction: isIncoming ? "incoming" : "outgoing", ...showDelegation({ ...row, vault, delegate }) };
+};
+
+/** The delegations of a wallet: by chain, direction, block and log index. */
+export const activeDelegations: WalletList<ActiveValues, ActiveRow, ReturnType<typeof addPosition>> = {
+  order: ["ascending", "ascending", "ascending", "ascending"],
+  plan: planActive,
+  collect: (rows) => rows.map(addPosition),
+  show: showActive,
+};

@@ -1,17 +1,16 @@
 import { type SQL, sql } from "drizzle-orm";
-import type { Database } from "../database/database.ts";
-import { type FreshnessColumns, hasIndexedBlock, readFreshness } from "../database/freshness.ts";
+import { type FreshnessColumns, hasIndexedBlock } from "../database/freshness.ts";
 import { compileStatement, type Statement } from "../database/statement.ts";
 import type { Moment } from "../delegations/check-delegation.ts";
-import type { Network, NetworkBlock, NetworkRows } from "./ask-networks.ts";
 
 // Statements about several networks of a schema: all rows of a network are at one block, which is read with them.
 
 /** A row as Postgres sends it. One that is not found has only the block of its network. */
-type FoundRow<Row> = Row &
+export type NetworkRow<Row> = Row &
   FreshnessColumns & {
     chainId: string;
     isFound: boolean;
+    /** With a time, the last block up to it that changed a delegation. */
     answeredBlock: string | null;
     answeredTimestamp: string | null;
   };
@@ -75,7 +74,7 @@ const nulls = (columns: object, type = ""): Record<string, string> =>
   Object.fromEntries(Object.keys(columns).map((name) => [name, `null${type}`]));
 
 /** Builds a statement: the rows of all networks, in no order, then a row with the block of each network. */
-export const networksStatement = <Row>(name: string, parts: StatementParts): Statement<FoundRow<Row>> => {
+export const networksStatement = <Row>(name: string, parts: StatementParts): Statement<NetworkRow<Row>> => {
   const { schema, columns, from } = parts;
   const found = alias({ chainId: "q.chain_id", isFound: "true", ...columns, ...nulls(BLOCK_COLUMNS, "::bigint") });
   const block = alias({ chainId: "network.chain_id", isFound: "false", ...nulls(columns), ...BLOCK_COLUMNS });
@@ -87,33 +86,4 @@ export const networksStatement = <Row>(name: string, parts: StatementParts): Sta
     select ${sql.raw(block)} from network
     left join ${sql.raw(`"${schema}".indexed_block`)} indexed on indexed.chain_id = network.chain_id`;
   return compileStatement(`${schema} ${name}`, query);
-};
-
-/** Runs such a statement. @param values - by column of `q` */
-export const readNetworks = async <Row>(
-  database: Database,
-  statement: Statement<FoundRow<Row>>,
-  networks: readonly Network[],
-  values: Readonly<Record<string, unknown>>,
-): Promise<NetworkRows<Row & { chainId: number }>> => {
-  const found = await database.read("lists", statement, {
-    chain_id: networks.map(({ chainId }) => chainId),
-    asked_block: networks.map(({ block }) => block ?? null),
-    ...values,
-  });
-  const rows: (Row & { chainId: number })[] = [];
-  const blocks = new Map<number, NetworkBlock>();
-  for (const row of found) {
-    const chainId = Number(row.chainId);
-    // Not a copy: there may be thousands of rows.
-    if (row.isFound) rows.push(Object.assign(row, { chainId }));
-    else
-      blocks.set(chainId, { freshness: readBlock(row), number: row.answeredBlock, timestamp: row.answeredTimestamp });
-  }
-  return { rows, blocks };
-};
-
-const readBlock = (row: FreshnessColumns) => {
-  const freshness = readFreshness(row);
-  return freshness && { ...freshness, finalizedBlockTimestamp: row.finalizedBlockTimestamp ?? "0" };
 };

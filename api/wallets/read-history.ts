@@ -1,21 +1,13 @@
 import { sql } from "drizzle-orm";
-import type { Address } from "viem";
-import type { RegistryVersion } from "../../registry/networks.ts";
 import type { End } from "../../registry/state-at.ts";
 import type { Position } from "../contract/paging.ts";
-import type { Database } from "../database/database.ts";
 import { hasIndexedBlock } from "../database/freshness.ts";
 import { memoize } from "../database/memoize.ts";
 import type { Moment } from "../delegations/check-delegation.ts";
-import type { AskSchema } from "./ask-networks.ts";
-import { HAS_MADE_BLOCK, networksStatement, readNetworks } from "./network-statement.ts";
-import type { ChangeRow } from "./wallet-json.ts";
-
-export type HistoryQuestion = {
-  wallet: Address;
-  registry: RegistryVersion | "both";
-  timestamp?: string | undefined;
-};
+import { HAS_MADE_BLOCK, networksStatement } from "./network-statement.ts";
+import { type ChangeRow, showWalletChange } from "./wallet-json.ts";
+import { countRowsToRead, type ListValues, type WalletList } from "./wallet-list.ts";
+import type { NetworkValues } from "./wallet-parameters.ts";
 
 const COLUMNS = {
   registry: "registry",
@@ -41,7 +33,7 @@ const NEWEST_FIRST = "block_number desc, log_index desc, ordinal desc";
 /** The position before which a network's part of a page starts: exact, or after the last change up to a time. */
 const BEFORE = { before_block: "bigint", before_log: "bigint", before_ordinal: "bigint", before_time: "bigint" };
 
-type HistoryKind = { schema: string; registry: HistoryQuestion["registry"]; moment: Moment };
+type HistoryKind = { schema: string; registry: NetworkValues["registry"]; moment: Moment };
 
 const nameStatement = ({ registry, moment }: Omit<HistoryKind, "schema">) => `history, ${registry}, ${moment}`;
 
@@ -90,35 +82,32 @@ export const historyStatement = ({ schema, registry, moment }: HistoryKind) => {
 
 const findStatement = memoize(historyStatement, (kind) => `${kind.schema} ${nameStatement(kind)}`);
 
-/** Creates the reader of a wallet's changes in all networks of a schema. @param rows - how many to read */
-export const readHistory =
-  (
-    database: Database,
-    { wallet, registry, timestamp }: HistoryQuestion,
-    { after, rows }: { after: Position | undefined; rows: number },
-  ): AskSchema<ChangeRow> =>
-  (schema, networks) => {
-    const moment = timestamp !== undefined || networks[0]?.block !== undefined ? "past" : "now";
-    const starts = networks.map(({ chainId }) => startBefore(chainId, after));
-    return readNetworks(database, findStatement({ schema, registry, moment }), networks, {
-      wallet,
-      rows,
-      timestamp,
-      before_block: starts.map(({ block }) => block),
-      before_log: starts.map(({ log }) => log),
-      before_ordinal: starts.map(({ ordinal }) => ordinal),
-      before_time: starts.map(({ time }) => time),
-    });
-  };
-
-const NEWEST = { block: "9223372036854775807", log: "0", ordinal: "0", time: null };
+const NEWEST = { before_block: "9223372036854775807", before_log: "0", before_ordinal: "0", before_time: null };
 
 /** Changes are ordered by time first: on all chains but the last one of the page before, a page starts at a time. */
 const startBefore = (chainId: number, after: Position | undefined) => {
   if (!after) return NEWEST;
-  const [lastTime = "", lastChainId, block, log, ordinal] = after;
-  if (chainId === Number(lastChainId)) return { block, log, ordinal, time: null };
+  const [lastTime = "", lastChainId, before_block, before_log, before_ordinal] = after;
+  if (chainId === Number(lastChainId)) return { before_block, before_log, before_ordinal, before_time: null };
   // Of changes at the same time, those of lower chains are before it.
   const time = BigInt(lastTime) - (chainId < Number(lastChainId) ? 1n : 0n);
-  return { block: null, log: "0", ordinal: "0", time: String(time) };
+  return { before_block: null, before_log: "0", before_ordinal: "0", before_time: String(time) };
+};
+
+const addPosition = (row: ChangeRow) => {
+  const { blockTimestamp, chainId, blockNumber, logIndex, ordinal } = row;
+  return Object.assign(row, { position: [blockTimestamp, chainId, blockNumber, logIndex, ordinal].map(String) });
+};
+
+/** The changes of a wallet's delegations: by time, chain, block, log index and ordinal. */
+export const history: WalletList<ListValues, ChangeRow, ReturnType<typeof addPosition>> = {
+  order: ["descending", "ascending", "descending", "descending", "descending"],
+  plan: ({ wallet, registry, limit, cursor }) => ({
+    findStatement: (schema, moment) => findStatement({ schema, registry, moment }),
+    // Changes of the other registry are read too: strangers can add any number.
+    values: { wallet, rows: registry === "both" ? limit + 1 : countRowsToRead(limit) },
+    startOf: (chainId) => startBefore(chainId, cursor?.position),
+  }),
+  collect: (rows) => rows.map(addPosition),
+  show: (change, { wallet }) => showWalletChange(change, wallet),
 };

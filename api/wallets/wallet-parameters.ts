@@ -75,7 +75,10 @@ export const networkQuery = {
 };
 
 export type NetworkValues = AskedBlock & {
+  /** As asked for; empty for all. */
   chainId: number[];
+  /** The networks to answer for. */
+  chains: readonly number[];
   registry: RegistryVersion | "both";
   partial: boolean;
   limit: number;
@@ -98,21 +101,21 @@ export const checkQuery = {
   rights,
 };
 
-export type ScopeValues = {
+export type CheckValues = {
   check?: CheckName | undefined;
   contract?: Address | undefined;
   tokenId?: string | undefined;
 };
 
 /** Finds the check that the parameters name. */
-export const chooseCheck = ({ check, contract, tokenId }: ScopeValues): CheckName =>
+export const chooseCheck = ({ check, contract, tokenId }: CheckValues): CheckName =>
   check ?? (tokenId !== undefined ? "token" : contract !== undefined ? "contract" : "all");
 
 export const versionsOf = (registry: RegistryVersion | "both"): readonly RegistryVersion[] =>
   registry === "both" ? ["v1", "v2"] : [registry];
 
 /** Reports a check that the registry does not have, and parameters that do not fit the check. */
-export const validateScope = (values: ScopeValues & { registry?: RegistryVersion | "both" }): ParameterError[] => {
+export const validateCheck = (values: CheckValues & { registry?: RegistryVersion | "both" }): ParameterError[] => {
   // An invalid parameter has no key, and is reported already.
   if (!("check" in values && "contract" in values && "tokenId" in values) || !values.registry) return [];
   const check = chooseCheck(values);
@@ -126,15 +129,22 @@ export const validateScope = (values: ScopeValues & { registry?: RegistryVersion
   });
 };
 
-/** Lists the networks that are asked for and have one of the registries. */
-export const findNetworks = (shards: Shards, { chainId, registry }: Pick<NetworkValues, "chainId" | "registry">) => {
+/** Lists the networks that are asked for and have one of the registries. Without a valid network or registry, none. */
+export const findNetworks = (
+  shards: Shards,
+  { chainId, registry }: Partial<Pick<NetworkValues, "chainId" | "registry">>,
+): readonly number[] => {
+  if (!chainId || !registry) return [];
   if (chainId.length > 0) return chainId.toSorted((a, b) => a - b);
   const hasRegistry = (id: number) => versionsOf(registry).some((version) => networks.get(id)?.[version]);
   return shards.chainStates().flatMap(({ chainId }) => (hasRegistry(chainId) ? [chainId] : []));
 };
 
 /** Reports networks that are not indexed here, and blocks and a cursor that do not fit the networks. */
-export const validateNetworks = (shards: Shards, values: Partial<NetworkValues>): ParameterError[] => {
+export const validateNetworks = (
+  shards: Shards,
+  values: Partial<NetworkValues> & Pick<NetworkValues, "chains">,
+): ParameterError[] => {
   const { chainId, registry, block, minBlock } = values;
   if (!chainId || !registry) return validateBlocks(values);
   const unknown = chainId.flatMap((id) => {
@@ -146,13 +156,11 @@ export const validateNetworks = (shards: Shards, values: Partial<NetworkValues>)
   const isNumber = block !== "finalized" && (block ?? minBlock) !== undefined;
   const message = "must not be a number with several networks: use timestamp";
   const ofSeveral =
-    isNumber && findNetworks(shards, { chainId, registry }).length > 1
-      ? [{ parameter: block === undefined ? "minBlock" : "block", message }]
-      : [];
+    isNumber && values.chains.length > 1 ? [{ parameter: block === undefined ? "minBlock" : "block", message }] : [];
   const errors = [...unknown.slice(0, 1), ...validateBlocks(values), ...ofSeveral];
   // An invalid block has no key, and is reported already.
   if (errors.length > 0 || !values.cursor || !("block" in values)) return errors;
-  return canBeOf(values.cursor, shards, { chainId, registry, block }) ? [] : [WRONG_CURSOR];
+  return canBeOf(values.cursor, shards, { ...values, chainId }) ? [] : [WRONG_CURSOR];
 };
 
 /**
@@ -162,12 +170,11 @@ export const validateNetworks = (shards: Shards, values: Partial<NetworkValues>)
 const canBeOf = (
   cursor: Cursor,
   shards: Shards,
-  { block, ...asked }: Pick<NetworkValues, "chainId" | "registry" | "block">,
+  { block, chainId, chains }: Pick<NetworkValues, "chainId" | "chains" | "block">,
 ): boolean => {
-  const isOfAll = asked.chainId.length === 0;
-  const networks = findNetworks(shards, asked);
+  const isOfAll = chainId.length === 0;
   // While a shard has not started, its networks are not known: that is a 503.
-  const isAsked = (id: number) => networks.includes(id) || (isOfAll && shards.explainUnknownChains() !== null);
+  const isAsked = (id: number) => chains.includes(id) || (isOfAll && shards.explainUnknownChains() !== null);
   return (
     // The chain of a position is the first of its last four numbers.
     isAsked(Number(cursor.position.at(-4))) &&
@@ -175,7 +182,3 @@ const canBeOf = (
     cursor.missing.every((id) => (id === null ? isOfAll : isAsked(id)))
   );
 };
-
-/** Reports the cursor of another list. @param list - the name of this list */
-export const validateCursor = (cursor: Cursor | undefined, list: string): ParameterError[] =>
-  !cursor || cursor.list === list ? [] : [WRONG_CURSOR];

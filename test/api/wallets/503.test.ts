@@ -4,6 +4,8 @@ import { Database } from "../../../api/database/database.ts";
 import { parseApiSettings } from "../../../api/settings.ts";
 import { Shards } from "../../../api/shards/shards.ts";
 import { askNetworks } from "../../../api/wallets/ask-networks.ts";
+import { history } from "../../../api/wallets/read-history.ts";
+import { findNetworks } from "../../../api/wallets/wallet-parameters.ts";
 import { createSampleDatabase, FRESH_FOR_A_DAY, HOT, startTestApi, VAULT } from "../../support/api.ts";
 import { hideLogColumn, startChangedSamples } from "../../support/index-copy.ts";
 import { test } from "../../support/test.ts";
@@ -90,7 +92,7 @@ test("a shard that starts while the networks of another one are asked", async ({
   onTestFinished(() => database.close());
   const shards = new Shards(database, parseApiSettings({ INDEX_SCHEMAS: "registry,later" }));
   await shards.refresh();
-  const answer = askNetworks(shards, { chainId: [], registry: "both", partial: false, limit: 1 }, async () => {
+  const read = async () => {
     await database.db.execute(
       "insert into indexer.index (schema, shard, started_at) values ('later_1', 'later', now())",
     );
@@ -100,8 +102,12 @@ test("a shard that starts while the networks of another one are asked", async ({
     );
     await shards.refresh();
     expect(shards.notStarted).toEqual([]);
-    return { rows: [], blocks: new Map() };
-  });
+    return [];
+  };
+  const asked = { chainId: [], registry: "both" as const };
+  const values = { list: "history", wallet: VAULT, ...asked, partial: false, limit: 1 } as const;
+  const chains = findNetworks(shards, asked);
+  const answer = askNetworks({ read }, shards, { ...values, chains }, history.plan({ ...values, chains }, database));
   await expect(answer).rejects.toThrow('The chains of shard "later" are not known: it has not started.');
 });
 
