@@ -12,7 +12,7 @@ import { Turns } from "../limits/turns.ts";
 import { Problem, problemDocument } from "../problem.ts";
 import { respond } from "../respond.ts";
 import { renderInSlices } from "../slices.ts";
-import { type Answer, BulkChecks } from "./answer-checks.ts";
+import { type Answer, BulkChecks } from "./bulk-checks.ts";
 import { isId } from "./read-check.ts";
 
 const MAX_CHECKS = 1_000;

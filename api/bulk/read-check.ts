@@ -1,7 +1,7 @@
-import { CHECK_NAMES, CHECKS, checksOf } from "../../registry/checks.ts";
+import { CHECK_NAMES, CHECKS, checksOf, findCheck } from "../../registry/checks.ts";
 import { badParameters } from "../contract/define-parameters.ts";
 import type { CheckQuestion } from "../delegations/check-delegation.ts";
-import { defineCheck } from "../delegations/check-parameters.ts";
+import { defineCheck } from "../delegations/check-routes.ts";
 import type { ParameterError } from "../problem.ts";
 import type { Shards } from "../shards/shards.ts";
 
@@ -16,15 +16,15 @@ export const createCheckReader = (shards: Shards): ReadCheck => {
         useInstead: "use block or minBlock beside checks",
         validate: shards.validateChain(check.version),
       });
-      return [`${check.version} ${check.name}`, readTexts];
+      return [check, readTexts];
     }),
   );
 
   return (item) => {
     const fields = readFields(item);
-    const { registry, check, id } = fields;
-    const isNamed = typeof registry === "string" && typeof check === "string";
-    const readTexts = isNamed ? readers.get(`${registry} ${check}`) : undefined;
+    const { registry, check: name, id } = fields;
+    const check = typeof registry === "string" && typeof name === "string" ? findCheck(registry, name) : undefined;
+    const readTexts = check && readers.get(check);
     if (!readTexts) throw badParameters(explainKind(fields));
     if (id !== undefined && id !== null && !isId(id)) {
       throw badParameters([{ parameter: "id", message: "must be a string, or an integer up to 2^53" }]);

@@ -12,6 +12,7 @@ import {
   readFreshness,
   selectFreshness,
 } from "../database/freshness.ts";
+import { memoize } from "../database/memoize.ts";
 import { compileStatement } from "../database/statement.ts";
 import { indexTables } from "../database/tables.ts";
 
@@ -77,14 +78,16 @@ export const buildRule = (schema: string, check: Check, moment: Moment): SQL => 
 };
 
 /** Questions that share a statement. */
-type CheckKind = { schema: string; check: Check; moment?: Moment };
+type CheckKind = { schema: string; check: Check; moment: Moment };
 
-const nameKind = ({ schema, check, moment = "now" }: CheckKind) =>
-  `${schema} ${check.version} ${check.name}, ${moment}`;
+/** Names a check of one registry. */
+export const nameCheck = ({ version, name }: Check) => `${version} ${name}`;
+
+const nameKind = ({ schema, check, moment }: CheckKind) => `${schema} ${nameCheck(check)}, ${moment}`;
 
 /** Answers questions of one kind, in their order. */
 export const checkStatement = ({ db }: Database, kind: CheckKind, size: "one" | "many") => {
-  const { schema, check, moment = "now" } = kind;
+  const { schema, check, moment } = kind;
   const { indexedBlock } = indexTables(schema);
   // The tables in the order in which a reorg locks them.
   const query = db
@@ -99,44 +102,35 @@ export const checkStatement = ({ db }: Database, kind: CheckKind, size: "one" | 
   return compileStatement<FreshnessColumns & { position: string; value: string }>(`${nameKind(kind)}, ${size}`, query);
 };
 
+/** Answers checks: those of one kind together. */
 export class DelegationChecks {
-  readonly #database: Database;
-  readonly #load: BatchLoad;
-  readonly #queues = new Map<string, BatchQueue<CheckQuestion, CheckAnswer>>();
+  readonly #findQueue: (kind: CheckKind) => BatchQueue<CheckQuestion, CheckAnswer>;
 
   constructor(database: Database, load: BatchLoad) {
-    this.#database = database;
-    this.#load = load;
+    this.#findQueue = memoize((kind) => createQueue(database, load, kind), nameKind);
   }
 
   answer(schema: string, question: CheckQuestion): Promise<CheckAnswer> {
-    const kind: CheckKind = { schema, check: question.check, moment: momentOf(question) };
-    const name = nameKind(kind);
-    let queue = this.#queues.get(name);
-    if (!queue) {
-      queue = this.#createQueue(kind);
-      this.#queues.set(name, queue);
-    }
-    return queue.answer(question);
-  }
-
-  #createQueue(kind: CheckKind): BatchQueue<CheckQuestion, CheckAnswer> {
-    const one = checkStatement(this.#database, kind, "one");
-    const many = checkStatement(this.#database, kind, "many");
-    return new BatchQueue(async (questions) => {
-      const [first] = questions;
-      const rows =
-        first && questions.length === 1
-          ? await this.#database.read("checks", one, first)
-          : await this.#database.read("checks", many, toColumns(questions));
-      return rows.map((row, index) => {
-        // A request must never get the answer of another.
-        if (Number(row.position) !== index + 1) throw new Error(`Row ${index + 1} answers question ${row.position}.`);
-        return { value: row.value, freshness: readFreshness(row) };
-      });
-    }, this.#load);
+    return this.#findQueue({ schema, check: question.check, moment: momentOf(question) }).answer(question);
   }
 }
+
+const createQueue = (database: Database, load: BatchLoad, kind: CheckKind): BatchQueue<CheckQuestion, CheckAnswer> => {
+  const one = checkStatement(database, kind, "one");
+  const many = checkStatement(database, kind, "many");
+  return new BatchQueue(async (questions) => {
+    const [first] = questions;
+    const rows =
+      first && questions.length === 1
+        ? await database.read("checks", one, first)
+        : await database.read("checks", many, toColumns(questions));
+    return rows.map((row, index) => {
+      // A request must never get the answer of another.
+      if (Number(row.position) !== index + 1) throw new Error(`Row ${index + 1} answers question ${row.position}.`);
+      return { value: row.value, freshness: readFreshness(row) };
+    });
+  }, load);
+};
 
 export const toColumns = (questions: readonly CheckQuestion[]) => ({
   chainId: questions.map(({ chainId }) => chainId),

@@ -49,10 +49,13 @@ const arrays = (values: Record<string, string>) =>
 
 /** Every statement that reads answers, with SQL expressions as values. */
 const STATEMENTS = (["v1", "v2"] as const).flatMap((version) => [
-  ...checksOf(version).flatMap((check) => [
-    { statement: checkStatement(writer, { schema: "registry", check }, "many"), values: arrays(QUESTION) },
-    { statement: checkStatement(writer, { schema: "registry", check }, "one"), values: QUESTION },
-  ]),
+  ...checksOf(version).flatMap((check) => {
+    const kind = { schema: "registry", check, moment: "now" } as const;
+    return [
+      { statement: checkStatement(writer, kind, "many"), values: arrays(QUESTION) },
+      { statement: checkStatement(writer, kind, "one"), values: QUESTION },
+    ];
+  }),
   ...[false, true].flatMap((hasDetails) => {
     const kind = { schema: "registry", version, hasDetails, moment: "now" } as const;
     const list = { chainId: "1", wallet: "'0xa'", ...PLACE };
