@@ -1,7 +1,6 @@
 import { z } from "@hono/zod-openapi";
 import type { Address } from "viem";
-import { CHECK_NAMES, type CheckName, takesByName } from "../../registry/checks.ts";
-import { askRegistries } from "../../registry/grants.ts";
+import { CHECK_NAMES, type CheckName, isBalanceCheck, takesByName } from "../../registry/checks.ts";
 import { networks, type RegistryVersion } from "../../registry/networks.ts";
 import { type Cursor, cursor, WRONG_CURSOR } from "../contract/paging.ts";
 import {
@@ -119,7 +118,7 @@ export const validateCheck = (values: CheckValues & { registry?: RegistryVersion
   // An invalid parameter has no key, and is reported already.
   if (!("check" in values && "contract" in values && "tokenId" in values) || !values.registry) return [];
   const check = chooseCheck(values);
-  if (askRegistries(versionsOf(values.registry), check).length === 0) {
+  if (values.registry === "v1" && isBalanceCheck(check)) {
     return [{ parameter: "check", message: "is for balances, which only v2 has" }];
   }
   return (["contract", "tokenId"] as const).flatMap((parameter) => {
