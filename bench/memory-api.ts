@@ -1,3 +1,4 @@
+import { setImmediate as endOfTurn } from "node:timers/promises";
 import { Database } from "../api/database/database.ts";
 import { memoizeByDatabase } from "../api/database/memoize.ts";
 import type { Statement } from "../api/database/statement.ts";
@@ -35,6 +36,8 @@ class MemoryDatabase extends Database {
     // A statement's name begins with its schema.
     const [schema = ""] = statement.name.split(" ");
     if (pool !== "checks" || !checksOf(this, schema).has(statement.text)) return super.read(pool, statement, values);
+    // As beside Postgres, questions that arrive meanwhile share the next batch.
+    await endOfTurn();
     const questions = Array.isArray(values.chainId) ? values.chainId : [values.chainId];
     return questions.map((_, index) => ({ position: String(index + 1), ...ANSWER })) as Row[];
   }

@@ -18,6 +18,8 @@ export const HIGH_RATE_LIMIT = { RATE_LIMIT_REQUESTS: "1000000", RATE_LIMIT_WIND
 /** A process that answers over HTTP. */
 export type Server = { pid: number; port: number };
 
+type ApiServer = Server & { metricsPort: number };
+
 type Settings = Record<string, string>;
 
 /** Starts and stops the servers to measure. */
@@ -25,12 +27,12 @@ export class Servers {
   readonly #children: Pick<Child, "stop">[] = [];
 
   /** Starts the service with its default settings, as people run it. */
-  startApi(databaseUrl: string, settings: Settings = {}): Promise<Server> {
+  startApi(databaseUrl: string, settings: Settings = {}): Promise<ApiServer> {
     return this.#startApi(spawnApi, databaseUrl, settings);
   }
 
   /** Starts the service without database queries for checks. */
-  startMemoryApi(databaseUrl: string, settings: Settings = {}): Promise<Server> {
+  startMemoryApi(databaseUrl: string, settings: Settings = {}): Promise<ApiServer> {
     return this.#startApi((env, output) => startNode(MEMORY_API, [], { env, output }), databaseUrl, settings);
   }
 
@@ -38,14 +40,14 @@ export class Servers {
     spawn: (env: NodeJS.ProcessEnv, output: Writable) => Child,
     databaseUrl: string,
     settings: Settings,
-  ): Promise<Server> {
-    const port = await findFreePort();
+  ): Promise<ApiServer> {
+    const [port, metricsPort] = [await findFreePort(), await findFreePort()];
     const env = {
       ...process.env,
       DATABASE_URL: databaseUrl,
       HOST: "127.0.0.1",
       PORT: String(port),
-      METRICS_PORT: String(await findFreePort()),
+      METRICS_PORT: String(metricsPort),
       // The chain of a data set has no new blocks.
       MAX_INDEX_LAG_SECONDS: "1000000000",
       ...settings,
@@ -53,7 +55,7 @@ export class Servers {
     const child = spawn(env, logFile(`api-${port}`));
     this.#children.push(child);
     await untilUp(`http://127.0.0.1:${port}/ready`, START_TIMEOUT_MS);
-    return { pid: child.pid, port };
+    return { pid: child.pid, port, metricsPort };
   }
 
   /** Starts plain Hono routes. */

@@ -81,11 +81,11 @@ test("the benchmark's baselines give the service's answers and leave the index u
   expect(await readMeta()).toEqual(metaBefore);
 });
 
-test("the service from memory answers every check without the database", async () => {
+test("the service from memory answers every check without the database, concurrent ones in one batch", async () => {
   const databaseUrl = await createSampleDatabase();
   const servers = new Servers();
   onTestFinished(() => servers.stop());
-  const { port } = await servers.startMemoryApi(databaseUrl, UNLIMITED);
+  const { port, metricsPort } = await servers.startMemoryApi(databaseUrl, UNLIMITED);
   const key = await createKey(databaseUrl);
   for (const check of CHECKS) {
     // The database's own answer is false, or 0.
@@ -95,6 +95,9 @@ test("the service from memory answers every check without the database", async (
     const answers = [await ask(), ...(await Promise.all(Array.from({ length: 20 }, ask)))];
     expect(answers, path).toEqual(new Array(21).fill("true"));
   }
+  const metrics = await fetchText(`http://127.0.0.1:${metricsPort}/metrics`);
+  const batches = /batch_questions_count\{kind="checks"\} (\d+)/.exec(metrics)?.[1];
+  expect(Number(batches)).toBeLessThan((CHECKS.length * 21) / 2);
 });
 
 const fetchText = async (url: string, headers: Record<string, string> = {}): Promise<string> => {
