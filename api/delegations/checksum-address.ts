@@ -1,5 +1,6 @@
 import { createKeccak } from "hash-wasm";
 import type { Address } from "viem";
+import { BoundedMap } from "../../process/bounded.ts";
 
 // viem's checksumAddress() takes 17 times as long and allocates much more: a list has thousands of addresses.
 
@@ -24,21 +25,14 @@ export const checksumAddress = (address: Address): Address => {
  */
 const upperCaseIf = (isHigh: number, character: number): number => character & ~((character >> 1) & (isHigh << 5));
 
-/** Addresses in each of the two cache generations. */
-const GENERATION_SIZE = 5_000;
-let recent = new Map<Address, Address>();
-let older = new Map<Address, Address>();
+const contracts = new BoundedMap<Address, Address>(10_000);
 
 /** Does the same for a contract, with a cache: many lists have the same contracts, but few the same wallets. */
 export const checksumContract = (address: Address): Address => {
-  const cached = recent.get(address);
+  const cached = contracts.get(address);
   if (cached !== undefined) return cached;
-  const checksummed = older.get(address) ?? checksumAddress(address);
-  if (recent.size >= GENERATION_SIZE) {
-    older = recent;
-    recent = new Map();
-  }
+  const checksummed = checksumAddress(address);
   // The key is a string of its own: a slice of a row would keep the whole row in memory.
-  recent.set(checksummed.toLowerCase() as Address, checksummed);
+  contracts.set(checksummed.toLowerCase() as Address, checksummed);
   return checksummed;
 };

@@ -1,4 +1,4 @@
-import { removeOldest } from "../../process/remove-oldest.ts";
+import { BoundedSet } from "../../process/bounded.ts";
 import { overloaded } from "../database/problems.ts";
 import type { Decision } from "../limits/sliding-window.ts";
 import { Turns } from "../limits/turns.ts";
@@ -28,7 +28,7 @@ export class BoundedLookup {
     refuse: () => overloaded("Too many API keys are being looked up. Try again in a moment."),
   });
   /** Clients that have exceeded the rate limit with unknown keys. */
-  readonly #suspects = new Set<string>();
+  readonly #suspects = new BoundedSet<string>(MAX_SUSPECTS);
 
   constructor(options: Options) {
     this.#options = options;
@@ -48,7 +48,6 @@ export class BoundedLookup {
       const decision = early ?? (await take(client));
       this.#suspects.delete(client);
       if (!decision.isAdmitted) this.#suspects.add(client);
-      removeOldest(this.#suspects, MAX_SUSPECTS);
       return { key, decision };
     } finally {
       endTurn();

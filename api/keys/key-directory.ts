@@ -1,4 +1,4 @@
-import { removeOldest } from "../../process/remove-oldest.ts";
+import { BoundedMap } from "../../process/bounded.ts";
 import { type BatchLoad, BatchQueue } from "../database/batch-queue.ts";
 import type { Database } from "../database/database.ts";
 import { hashKey, isWellFormed } from "./api-key.ts";
@@ -37,8 +37,8 @@ export class KeyDirectory {
   readonly #now: () => number;
   /** By hash: valid, revoked and blocked keys. */
   readonly #known = new Map<string, CachedLookup>();
-  /** By hash, oldest first. */
-  readonly #unknown = new Map<string, CachedLookup>();
+  /** By hash. */
+  readonly #unknown = new BoundedMap<string, CachedLookup>(MAX_UNKNOWN);
   readonly #inFlight = new Map<string, Promise<KeyLookup>>();
   /** The last key of each open connection: clients repeat their key, which then needs no hashing. */
   readonly #last = new WeakMap<object, { text: string; cached: CachedLookup }>();
@@ -98,10 +98,7 @@ export class KeyDirectory {
     const record = await this.#lookups.answer(hash);
     if (!record) {
       this.#known.delete(hash);
-      // Moves it to the end of the map's order.
-      this.#unknown.delete(hash);
       this.#unknown.set(hash, { lookup: UNKNOWN, readAt });
-      removeOldest(this.#unknown, MAX_UNKNOWN);
       return UNKNOWN;
     }
     const lookup = describeRecord(record);

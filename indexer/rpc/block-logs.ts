@@ -1,5 +1,5 @@
 import { type Address, type Hash, type Hex, isHex } from "viem";
-import { removeOldest } from "../../process/remove-oldest.ts";
+import { BoundedMap } from "../../process/bounded.ts";
 import type { Endpoints } from "./endpoints.ts";
 import { includesAddress, isFound, type JsonRpcRequest, logKey, parseLogs, type RpcLog } from "./json-rpc.ts";
 import { coversBloom } from "./logs-bloom.ts";
@@ -15,7 +15,7 @@ export class BlockLogs {
   readonly #recent: RecentBlocks;
   readonly #registries: readonly Address[];
   /** The time when logs of a block were first missing. */
-  readonly #missingSince = new Map<Hash, number>();
+  readonly #missingSince = new BoundedMap<Hash, number>(MAX_RECENT_BLOCKS);
 
   /** @param registries requested by block number too: a bloom filter cannot tell several of their logs from one */
   constructor(endpoints: Endpoints, recent: RecentBlocks, registries: readonly Address[]) {
@@ -76,7 +76,6 @@ export class BlockLogs {
   #hasWaited(hash: Hash): boolean {
     const since = this.#missingSince.get(hash) ?? Date.now();
     this.#missingSince.set(hash, since);
-    removeOldest(this.#missingSince, MAX_RECENT_BLOCKS);
     return Date.now() - since > MAX_WAIT_MS;
   }
 

@@ -1,16 +1,15 @@
 import { type Hex, hexToBytes, keccak256 } from "viem";
-import { removeOldest } from "../../process/remove-oldest.ts";
+import { BoundedMap } from "../../process/bounded.ts";
 
 /** Values of several busy blocks: most tokens and events of a block are in the next one too. */
 const MAX_CACHED_VALUES = 10_000;
 
-const cachedBits = new Map<Hex, bigint>();
+const cachedBits = new BoundedMap<Hex, bigint>(MAX_CACHED_VALUES);
 
 /** The three bits that an address or a topic sets in a bloom filter of 2048 bits. */
 const bloomBits = (value: Hex): bigint => {
   const bits = cachedBits.get(value) ?? computeBits(value);
   cachedBits.set(value, bits);
-  removeOldest(cachedBits, MAX_CACHED_VALUES);
   return bits;
 };
 

@@ -1,5 +1,5 @@
 import { type Address, type Hash, numberToHex } from "viem";
-import { removeOldest } from "../../process/remove-oldest.ts";
+import { BoundedMap, BoundedSet } from "../../process/bounded.ts";
 import { logKey, type RpcLog } from "./json-rpc.ts";
 import { EMPTY_BLOOM, isFull, mayContain } from "./logs-bloom.ts";
 import type { RangeLogs } from "./range-logs.ts";
@@ -26,9 +26,9 @@ export class MissedLogs {
   readonly #rangeLogs: RangeLogs;
   readonly #recent: RecentBlocks;
   /** The registries' logs by block, as requested by address. */
-  readonly #expected = new Map<Hash, RpcLog[]>();
-  readonly #delivered = new Set<string>();
-  readonly #empty = new Set<Hash>();
+  readonly #expected = new BoundedMap<Hash, RpcLog[]>(MAX_LOGS);
+  readonly #delivered = new BoundedSet<string>(MAX_LOGS);
+  readonly #empty = new BoundedSet<Hash>(MAX_LOGS);
   #hasHiddenLogs = false;
   #check: Promise<void> | undefined;
   #checkedAt = Number.NEGATIVE_INFINITY;
@@ -76,13 +76,11 @@ export class MissedLogs {
   /** Records logs that Ponder has received. */
   recordDelivered(logs: readonly RpcLog[]) {
     for (const log of logs) this.#delivered.add(logKey(log));
-    removeOldest(this.#delivered, MAX_LOGS);
   }
 
   /** Records a block without logs. */
   recordEmpty(hash: Hash) {
     this.#empty.add(hash);
-    removeOldest(this.#empty, MAX_LOGS);
   }
 
   /**
@@ -106,6 +104,5 @@ export class MissedLogs {
       const others = this.#expected.get(log.blockHash)?.filter((other) => logKey(other) !== logKey(log)) ?? [];
       this.#expected.set(log.blockHash, [...others, log]);
     }
-    removeOldest(this.#expected, MAX_LOGS);
   }
 }

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { type Address, numberToHex, toEventSelector } from "viem";
-import { removeOldest } from "../../process/remove-oldest.ts";
+import { BoundedMap } from "../../process/bounded.ts";
 import { registryV1Abi, registryV2Abi } from "../../registry/abi.ts";
 import type { BlockRange } from "../plan.ts";
 import type { Endpoint } from "./endpoint.ts";
@@ -37,7 +37,7 @@ export class RangeLogs {
   readonly #endpoints: Endpoints;
   readonly #registries: readonly Address[];
   readonly #receiptLogs: ReceiptLogs;
-  readonly #cached = new Map<string, Promise<RpcLog[]>>();
+  readonly #cached = new BoundedMap<string, Promise<RpcLog[]>>(MIN_CACHED_RANGES);
   #hasWarned = false;
 
   constructor(
@@ -68,9 +68,9 @@ export class RangeLogs {
   async #fetchCached(filter: RangeFilter): Promise<RpcLog[]> {
     const key = JSON.stringify(filter);
     const response = this.#cached.get(key) ?? this.#fetchUnion(filter);
-    this.#cached.set(key, response);
     const blocks = Number(filter.toBlock) - Number(filter.fromBlock) + 1;
-    removeOldest(this.#cached, Math.max(MIN_CACHED_RANGES, MAX_CACHED_BLOCKS / blocks));
+    this.#cached.max = Math.max(MIN_CACHED_RANGES, MAX_CACHED_BLOCKS / blocks);
+    this.#cached.set(key, response);
     try {
       return await response;
     } catch (error) {

@@ -1,5 +1,5 @@
 import type { Hash, Hex } from "viem";
-import { removeOldest } from "../../process/remove-oldest.ts";
+import { BoundedMap } from "../../process/bounded.ts";
 import type { JsonRpcRequest } from "./json-rpc.ts";
 
 /** More than the longest reorg that Ponder can revert: its finality is 240 blocks at most. */
@@ -20,13 +20,12 @@ export const isBlock = (value: unknown): value is RpcBlock =>
 
 /** The headers of the last minutes' blocks, including blocks that a reorg has removed from the chain. */
 export class RecentBlocks {
-  readonly #blocks = new Map<Hash, { header: RpcBlock; transactions: number }>();
+  readonly #blocks = new BoundedMap<Hash, { header: RpcBlock; transactions: number }>(MAX_RECENT_BLOCKS);
 
   add(block: unknown) {
     if (!isBlock(block) || this.#blocks.has(block.hash)) return;
     const { transactions = [] } = block;
     this.#blocks.set(block.hash, { header: { ...block, transactions: [] }, transactions: transactions.length });
-    removeOldest(this.#blocks, MAX_RECENT_BLOCKS);
   }
 
   get(hash: Hash): RpcBlock | undefined {
