@@ -33,7 +33,13 @@ export class Database {
 
   /** Runs a statement that was prepared with `db`. */
   run<Result>(execute: () => Promise<Result>): Promise<Result> {
-    return this.#runWithDeadline(execute);
+    const timer = setTimeout(() => this.#breaker.suspect(), SUSPICION_MS);
+    const running = withDeadline(DEADLINE_MS, this.#runWithRetry(execute), () =>
+      this.#breaker.isOpen
+        ? databaseUnavailable()
+        : overloaded("The answer took too long to find. Try again in a moment."),
+    );
+    return running.finally(() => clearTimeout(timer));
   }
 
   /** Runs a compiled statement. In the background it has no deadline: no request waits for it. */
@@ -46,7 +52,7 @@ export class Database {
       const { rows } = await this.#pools[pool].query({ name, text, values: fillPlaceholders(params, values) });
       return rows as Row[];
     };
-    return pool === "background" ? this.#runWithRetry(execute) : this.#runWithDeadline(execute);
+    return pool === "background" ? this.#runWithRetry(execute) : this.run(execute);
   }
 
   /**
@@ -79,16 +85,6 @@ export class Database {
   async close(): Promise<void> {
     this.#breaker.stop();
     await Promise.all(Object.values(this.#pools).map((pool) => pool.end()));
-  }
-
-  #runWithDeadline<Result>(execute: () => Promise<Result>): Promise<Result> {
-    const timer = setTimeout(() => this.#breaker.suspect(), SUSPICION_MS);
-    const running = withDeadline(DEADLINE_MS, this.#runWithRetry(execute), () =>
-      this.#breaker.isOpen
-        ? databaseUnavailable()
-        : overloaded("The answer took too long to find. Try again in a moment."),
-    );
-    return running.finally(() => clearTimeout(timer));
   }
 
   /** Retries once: a reorg, a switch of views or a closed connection may interrupt a statement. */

@@ -36,8 +36,7 @@ export class Shards {
   readonly maxLagSeconds: number;
   readonly #quietChains: ReadonlySet<number>;
   #chains: ReadonlyMap<number, ShardChain> = new Map();
-  #notStarted: readonly string[];
-  #served: readonly string[] = [];
+  #states: readonly ShardState[];
   readonly #now: () => number;
   #isRefreshing = false;
   #latestRefresh = Promise.resolve();
@@ -55,18 +54,15 @@ export class Shards {
     this.#names = shards;
     this.maxLagSeconds = maxIndexLagSeconds;
     this.#quietChains = quietChains;
-    this.#notStarted = shards;
+    this.#states = shards.map((shard) => ({ shard, isStarted: false, isServed: false }));
   }
 
   /** Refreshes now, and every two seconds until the signal is aborted. */
   async watch(signal: AbortSignal, log: Logger): Promise<void> {
-    const refresh = async () => {
-      try {
-        await this.refresh();
-      } catch (error) {
+    const refresh = () =>
+      this.refresh().catch((error) => {
         if (!(error instanceof Problem)) log.error({ err: error }, "Cannot read the shards");
-      }
-    };
+      });
     await refresh();
     const keepRefreshing = async () => {
       while (!signal.aborted) {
@@ -120,28 +116,26 @@ export class Shards {
       if (!chains.has(chain.chainId)) chains.set(chain.chainId, chain);
     }
     this.#chains = chains;
-    this.#notStarted = this.#names.filter((name) => !found.some(({ shard }) => shard === name));
-    this.#served = this.#names.filter((name) => found.some(({ shard, isServed }) => shard === name && isServed));
+    this.#states = this.#names.map((name) => {
+      const ofShard = found.filter(({ shard }) => shard === name);
+      return { shard: name, isStarted: ofShard.length > 0, isServed: ofShard.some(({ isServed }) => isServed) };
+    });
   }
 
   /** Shards whose indexer has not registered its chains. */
   get notStarted(): readonly string[] {
-    return this.#notStarted;
+    return this.#states.flatMap(({ shard, isStarted }) => (isStarted ? [] : shard));
   }
 
-  /** Tells why there may be chains that are not known yet: their shard has not started. Null if there are none. */
-  explainUnknownChains(): Problem | null {
-    if (this.#notStarted.length === 0) return null;
-    const names = this.#notStarted.map((name) => `"${name}"`).join(", ");
-    return this.#readFailure ?? notIndexed(`The chains of shard ${names} are not known: it has not started.`);
+  /** Finds the reason that there may be chains which are not known yet: their shard has not started. */
+  findNotStartedProblem(): Problem | null {
+    if (this.notStarted.length === 0) return null;
+    const reason = `The chains of shard ${quoteNames(this.notStarted)} are not known: it has not started.`;
+    return this.#readFailure ?? notIndexed(reason);
   }
 
-  shardStates(): ShardState[] {
-    return this.#names.map((shard) => ({
-      shard,
-      isStarted: !this.#notStarted.includes(shard),
-      isServed: this.#served.includes(shard),
-    }));
+  shardStates(): readonly ShardState[] {
+    return this.#states;
   }
 
   /** All chains by id. */
@@ -155,21 +149,21 @@ export class Shards {
       }));
   }
 
-  /** Explains why a chain is unknown. Returns null if it is indexed, or if a shard that has not started may have it. */
-  #explainUnknownChain(version: RegistryVersion, chainId: number): string | null {
+  /** Tells why a chain cannot be asked for; null if it is indexed, or if a shard that has not started may have it. */
+  #findChainError(version: RegistryVersion, chainId: number): string | null {
     const network = networks.get(chainId);
     if (this.#chains.has(chainId)) {
       if (!network || network[version]) return null;
       return `has no ${version} registry on ${network.name}; ${version} is indexed here on ${this.#listNetworks(version)}`;
     }
-    if (network?.[version] && this.#notStarted.length > 0) return null;
+    if (network?.[version] && this.notStarted.length > 0) return null;
     return `names a network that is not indexed here; indexed are ${this.#listNetworks(version)}`;
   }
 
   /** Creates a validator of chainId. An unknown network is a bad parameter; one that is not indexed yet is a 503. */
   validateChain(version: RegistryVersion) {
     return ({ chainId }: { chainId?: number }): ParameterError[] => {
-      const message = chainId === undefined ? null : this.#explainUnknownChain(version, chainId);
+      const message = chainId === undefined ? null : this.#findChainError(version, chainId);
       return message ? [{ parameter: "chainId", message }] : [];
     };
   }
@@ -194,7 +188,7 @@ export class Shards {
     }
     if (chain?.isServed) return chain.shard;
     if (this.#readFailure) throw this.#readFailure;
-    throw this.#findProblem(chainId, null) ?? notIndexed(this.#describeMissing());
+    throw this.#findProblem(chainId, null) ?? this.#createMissingProblem();
   }
 
   /**
@@ -215,7 +209,7 @@ export class Shards {
   requireFresh(chainId: number, freshness: Freshness | null, asked: AskedBlock = {}): Freshness {
     const problem = freshness && isFinal(freshness, asked) ? null : this.#findProblem(chainId, freshness);
     if (problem) throw problem;
-    if (!freshness) throw notIndexed(this.#describeMissing());
+    if (!freshness) throw this.#createMissingProblem();
     const { block, minBlock, timestamp } = asked;
     const { indexedBlock, indexedBlockTimestamp } = freshness;
     const indexed = `${describeChain(chainId)} is indexed up to block ${indexedBlock}`;
@@ -230,9 +224,9 @@ export class Shards {
     return freshness;
   }
 
-  #describeMissing(): string {
-    if (this.#notStarted.length === 0) return "This chain is no longer indexed.";
-    return `This chain is not indexed yet: shard ${this.#notStarted.map((name) => `"${name}"`).join(", ")} has not started.`;
+  #createMissingProblem(): Problem {
+    if (this.notStarted.length === 0) return notIndexed("This chain is no longer indexed.");
+    return notIndexed(`This chain is not indexed yet: shard ${quoteNames(this.notStarted)} has not started.`);
   }
 
   #findProblem(chainId: number, freshness: Freshness | null): Problem | null {
@@ -300,6 +294,8 @@ const createDifferenceProblem = (chainId: number, difference: string): Problem =
     `The index of ${describeChain(chainId)} differs from the registries, and is being repaired: ${difference}.`,
     { headers: { "Retry-After": String(INDEX_RETRY_SECONDS) } },
   );
+
+const quoteNames = (names: readonly string[]): string => names.map((name) => `"${name}"`).join(", ");
 
 export const describeChain = (chainId: number) => `Chain ${chainId} (${networks.get(chainId)?.name})`;
 

@@ -146,7 +146,7 @@ const createHeaders = (
 const findUnknownNetworks = (shards: Shards, { chainId, cursor }: NetworkValues): Unanswered[] => {
   if (chainId.length > 0) return [];
   const problem =
-    shards.explainUnknownChains() ??
+    shards.findNotStartedProblem() ??
     (cursor?.missing.includes(null) ? notIndexed(`Some networks ${MISSING_BEFORE}`) : null);
   return problem ? [{ chainId: null, problem }] : [];
 };

@@ -173,7 +173,7 @@ const canBeOf = (
 ): boolean => {
   const isOfAll = chainId.length === 0;
   // While a shard has not started, its networks are not known: that is a 503.
-  const isAsked = (id: number) => chains.includes(id) || (isOfAll && shards.explainUnknownChains() !== null);
+  const isAsked = (id: number) => chains.includes(id) || (isOfAll && shards.findNotStartedProblem() !== null);
   return (
     // The chain of a position is the first of its last four numbers.
     isAsked(Number(cursor.position.at(-4))) &&

@@ -2,6 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { type Address, type Client, custom, type Hash, type Transport } from "viem";
 import type { BlockRange } from "../plan.ts";
 import { BlockLogs } from "./block-logs.ts";
+import { ChainHead } from "./chain-head.ts";
 import { Endpoints } from "./endpoints.ts";
 import { HeadSubscription } from "./head-subscription.ts";
 import {
@@ -14,7 +15,6 @@ import {
   wantsTransactions,
 } from "./json-rpc.ts";
 import { MissedLogs } from "./missed-logs.ts";
-import { NewestBlock } from "./newest-block.ts";
 import { RangeLogs } from "./range-logs.ts";
 import { createReadClient } from "./read-client.ts";
 import { isBlock, RecentBlocks, type RpcBlock } from "./recent-blocks.ts";
@@ -48,7 +48,7 @@ export class ChainRpc {
   readonly transport: Transport;
   readonly #endpoints: Endpoints;
   readonly #recent = new RecentBlocks();
-  readonly #newest: NewestBlock;
+  readonly #head: ChainHead;
   readonly #blockLogs: BlockLogs;
   readonly #rangeLogs: RangeLogs;
   readonly #missedLogs: MissedLogs;
@@ -58,7 +58,7 @@ export class ChainRpc {
     const { chainId, urls, wsUrl, registries = [], unknownBlockWaitMs = UNKNOWN_BLOCK_WAIT_MS } = options;
     this.transport = custom({ request: (request: JsonRpcRequest) => this.request(request) });
     this.#endpoints = new Endpoints(chainId, urls, options.recentOnlyUrls, options.logsRange);
-    this.#newest = new NewestBlock(this.#recent, wsUrl ? new HeadSubscription(wsUrl) : null);
+    this.#head = new ChainHead(this.#recent, wsUrl ? new HeadSubscription(wsUrl) : null);
     this.#blockLogs = new BlockLogs(this.#endpoints, this.#recent, registries);
     this.#rangeLogs = new RangeLogs(chainId, this.#endpoints, registries, options.provenRanges);
     this.#missedLogs = new MissedLogs(registries, this.#rangeLogs, this.#recent);
@@ -89,7 +89,7 @@ export class ChainRpc {
     const fetch = (isAcceptable = isFound, options = {}) => this.#requestKnownNumber(request, isAcceptable, options);
     if (firstParam(request) !== "latest") return fetch();
     // Ponder polls for the newest block with its transactions. A header, as Ponder requests at its start, is no answer.
-    const newest = wantsTransactions(request) ? await this.#newest.fetch(fetch) : await fetch();
+    const newest = wantsTransactions(request) ? await this.#head.fetch(fetch) : await fetch();
     if (isBlock(newest)) await this.#missedLogs.check(newest);
     return newest;
   }

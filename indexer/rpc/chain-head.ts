@@ -21,7 +21,7 @@ const isAtLeast = (number: bigint) => (result: unknown) => isBlock(result) && Bi
  * The newest block of a chain, as Ponder knows it. Behind one URL there may be several nodes, some a block behind the
  * others: Ponder would revert the block that such a node lacks.
  */
-export class NewestBlock {
+export class ChainHead {
   readonly #recent: RecentBlocks;
   readonly #subscription: HeadSubscription | null;
   #block: RpcBlock | undefined;
