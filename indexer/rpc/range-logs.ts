@@ -89,24 +89,39 @@ export class RangeLogs {
     return union.sort(byPosition);
   }
 
+  /** Sends both requests at the same time. While an endpoint fails, others are asked one after another. */
   async #fetchTwice(filter: RangeFilter): Promise<NamedLogs[]> {
     const now = Date.now();
+    const endpoints = this.#endpoints.listForHistory();
+    const ready = endpoints.filter((endpoint) => !endpoint.isCoolingDown(now)).slice(0, 2);
     const answered: NamedLogs[] = [];
     let failure: unknown = new Error(`No endpoint of chain ${this.#chainId} has the logs of old blocks.`);
-    for (const endpoint of this.#endpoints.listForHistory()) {
-      if (answered.length === 2 || (answered.length === 1 && endpoint.isCoolingDown(now))) break;
+    const ask = async (endpoint: Endpoint, request = fetchRange(endpoint, filter)) => {
       try {
-        answered.push({ endpoint, logs: await fetchRange(endpoint, filter) });
+        answered.push({ endpoint, logs: await request });
       } catch (error) {
         failure = error;
       }
+    };
+    const askAgain = (endpoint: Endpoint) => ask(endpoint, this.#fetchOtherwise(endpoint, filter));
+
+    const [first] = ready;
+    const again = first && ready.length === 1 ? [askAgain(first)] : [];
+    await Promise.all([...ready.map((endpoint) => ask(endpoint)), ...again]);
+    for (const endpoint of endpoints) {
+      if (answered.length === 2 || (answered.length === 1 && endpoint.isCoolingDown(now))) break;
+      if (!ready.includes(endpoint)) await ask(endpoint);
     }
-    const [first, second] = answered;
-    if (!first) throw failure;
-    if (second) return [first, second];
-    // The other filter has the same logs. No cache on the way has its response.
+    const [answer] = answered;
+    if (answered.length === 1 && answer) await askAgain(answer.endpoint);
+    if (answered.length < 2) throw failure;
+    return answered;
+  }
+
+  /** Requests the same logs with another filter: no cache on the way has its response. */
+  #fetchOtherwise(endpoint: Endpoint, filter: RangeFilter): Promise<RpcLog[]> {
     const other = filter.address === this.#registries ? { ...filter, topics: [EVENTS] } : filter;
-    return [first, { endpoint: first.endpoint, logs: await fetchRange(first.endpoint, other) }];
+    return fetchRange(endpoint, other, { isTruncatedAlike: true });
   }
 
   /** With another endpoint to use, an endpoint that lacks logs is not asked for old logs again. */
@@ -124,8 +139,13 @@ export class RangeLogs {
 /**
  * Fetches a range from one endpoint, in as many parts as its limits require. Some nodes return the first logs of a range
  * without the others: after a response with many, the rest of the range is requested again from its last log on.
+ * @param options isTruncatedAlike: true to leave that to another request of the same range
  */
-const fetchRange = async (endpoint: Endpoint, filter: RangeFilter): Promise<RpcLog[]> => {
+const fetchRange = async (
+  endpoint: Endpoint,
+  filter: RangeFilter,
+  { isTruncatedAlike = false } = {},
+): Promise<RpcLog[]> => {
   const to = Number(filter.toBlock);
   const logs: RpcLog[][] = [];
   let [rateLimits, outages] = [0, 0];
@@ -137,8 +157,8 @@ const fetchRange = async (endpoint: Endpoint, filter: RangeFilter): Promise<RpcL
       const found = parseLogs(await endpoint.request({ method: "eth_getLogs", params: [part] }));
       logs.push(found);
       endpoint.range.grow(blocks);
-      const isTruncated = found.length >= MIN_TRUNCATED_LOGS;
-      from = isTruncated ? Math.max(from + 1, Number(found.at(-1)?.blockNumber)) : last + 1;
+      const mayBeTruncated = !isTruncatedAlike && found.length >= MIN_TRUNCATED_LOGS;
+      from = mayBeTruncated ? Math.max(from + 1, Number(found.at(-1)?.blockNumber)) : last + 1;
       [rateLimits, outages] = [0, 0];
     } catch (error) {
       if (isSlow(error)) endpoint.range.shrink(blocks);
