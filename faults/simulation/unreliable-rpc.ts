@@ -4,6 +4,7 @@ import {
   type Behaviour,
   type Dialect,
   dialects,
+  type LogIndex,
   type ProviderFault,
   simulateProvider,
 } from "../../test/support/provider.ts";
@@ -56,6 +57,9 @@ const SHORT_RUN: Pace = { phase: [3, 20], unit: "calls", maxBlocks: [100, 500, 2
  * answer until then.
  */
 const BLOOMS = [undefined, "zeros", "ones"] as const;
+const LOG_INDEX_SHARE = 0.3;
+/** More logs than one block has: those that a response about one block lacks are in no other response. */
+const TRUNCATED_LOGS = [50, 100, 200] as const;
 
 type RpcProxy = Awaited<ReturnType<typeof launchRpcProxy>>;
 type Socket = Awaited<ReturnType<typeof launchHeadSocket>>;
@@ -69,6 +73,8 @@ type Options = {
   logsSince?: number;
   /** True if logs are missing in answers by address, false if in all others. */
   liesByAddress: boolean;
+  /** True for log indexes that lack logs in all answers. Only the receipts, or another endpoint, have them. */
+  losesLogs: boolean;
   isShortRun: boolean;
 };
 
@@ -87,6 +93,7 @@ export class UnreliableRpc implements Rpc {
   /** How it behaves in calm phases. */
   readonly #calm: Behaviour;
   readonly #liesByAddress: boolean;
+  readonly #losesLogs: boolean;
   readonly #pace: Pace;
   #behaviour: Behaviour = {};
   #phaseEndsAt = 0;
@@ -106,7 +113,7 @@ export class UnreliableRpc implements Rpc {
     seed: number,
     { chainId, url }: LocalChain,
     { proxy, socket }: { proxy: RpcProxy; socket: Socket | undefined },
-    { logsSince = 0, liesByAddress, isShortRun }: Options,
+    { logsSince = 0, liesByAddress, losesLogs, isShortRun }: Options,
   ) {
     [this.chainId, this.url, this.#target, this.#proxy, this.#socket] = [chainId, proxy.url, url, proxy, socket];
     this.#draw = (use, count) => createRandom(seed, "rpc", chainId, logsSince, use, count);
@@ -119,6 +126,7 @@ export class UnreliableRpc implements Rpc {
       report: (fault) => this.#count(fault),
     };
     this.#liesByAddress = liesByAddress;
+    this.#losesLogs = losesLogs;
     this.#pace = isShortRun ? SHORT_RUN : LONG_RUN;
     proxy.intercept = (request) => this.#answer(request);
   }
@@ -185,12 +193,29 @@ export class UnreliableRpc implements Rpc {
     const { name, behaviour } = drawBehaviour(random, this.#pace, this.#calm, (refusal) => this.#count(refusal));
     const length = random.integer(...this.#pace.phase);
     const [isSilent, isClosed] = [random.chance(0.3), random.chance(0.3)];
-    this.#behaviour = behaviour;
+    this.#behaviour = { ...behaviour, logIndex: this.#drawLogIndex() };
     this.#phaseEndsAt = this.#clock + length;
     if (this.#socket) this.#socket.isSilent = isSilent;
     if (isClosed) this.#socket?.closeAll();
     const socket = this.#socket && { isSilent, isClosed };
-    this.phases.push(`${new Date().toISOString()} ${JSON.stringify({ ...behaviour, dialect: name, socket, length })}`);
+    const phase = { ...this.#behaviour, dialect: name, socket, length };
+    this.phases.push(`${new Date().toISOString()} ${JSON.stringify(phase)}`);
+  }
+
+  #drawLogIndex(): LogIndex | undefined {
+    const random = this.#draw("log index", this.phases.length);
+    if (!random.chance(LOG_INDEX_SHARE)) return undefined;
+    const first = random.integer(0, HISTORY);
+    const complete: [LogIndex, ...LogIndex[]] = [
+      { defect: "twice" },
+      { defect: "truncated", logs: random.pick(TRUNCATED_LOGS) },
+    ];
+    const lossy: LogIndex[] = [
+      { defect: "without every third log", first: 0, last: Number.MAX_SAFE_INTEGER },
+      { defect: "without logs", first, last: first + random.integer(10, 100) },
+      { defect: "behind", blocks: random.integer(1, HISTORY / 2) },
+    ];
+    return random.pick(this.#losesLogs ? [...complete, ...lossy] : complete);
   }
 
   #count(fault: ProviderFault | Failure | Refusal) {
@@ -239,6 +264,8 @@ export class UnreliableRpc implements Rpc {
   }
 }
 
+/** About the number of blocks to backfill. */
+const HISTORY = 1_000;
 /** First block whose logs an endpoint has that lacks history. The first operations are in earlier blocks. */
 const LOGS_SINCE = 500;
 
@@ -246,14 +273,14 @@ const LOGS_SINCE = 500;
 export const startUnreliableRpcs = (
   seed: number,
   chains: readonly LocalChain[],
-  isShortRun: boolean,
+  run: Pick<Options, "isShortRun" | "losesLogs">,
 ): Promise<UnreliableRpc[]> => {
   const random = createRandom(seed, "endpoints");
   const withSocket = random.integer(0, chains.length - 1);
   const hasRecentOnly = random.chance(0.5);
   const liesByAddress = random.chance(0.5);
-  const start = (chain: LocalChain, options: Omit<Options, "isShortRun">) =>
-    UnreliableRpc.start(seed, chain, { ...options, isShortRun });
+  const start = (chain: LocalChain, options: Omit<Options, keyof typeof run>) =>
+    UnreliableRpc.start(seed, chain, { ...options, ...run });
   const started = chains.flatMap((chain, index) => {
     const hasSocket = index === withSocket;
     // The indexer requests logs by address and in another way, or from two endpoints. It cannot notice a log that both

@@ -15,7 +15,7 @@ const BEFORE_MIGRATION = [1, 100, 10_000, 1_000_000];
 const BLOCKS = 4;
 const RECEIPTS = 4;
 /** Parts that are checked at a time. */
-const MAX_IN_FLIGHT = 8;
+const MAX_IN_FLIGHT = 16;
 /** The most blocks of which nodes return the fees at once. */
 const MAX_FEES = 1_024;
 

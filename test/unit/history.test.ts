@@ -197,7 +197,7 @@ describe("checkHistory() on a chain where one block in a hundred has a log", () 
     expect(seen.length).toBeLessThan(200);
   });
 
-  test("sends up to eight requests at a time", async ({ quietChain, startQuiet }) => {
+  test("sends up to 16 requests at a time", async ({ quietChain, startQuiet }) => {
     const proxy = await startQuiet({});
     let [inFlight, most] = [0, 0];
     proxy.intercept = async (request) => {
@@ -207,7 +207,7 @@ describe("checkHistory() on a chain where one block in a hundred has a log", () 
       return answer;
     };
     await check(planFor(proxy.url));
-    expect(most).toBe(8);
+    expect(most).toBe(16);
   });
 });
 
