@@ -103,8 +103,29 @@ export const fetchChainId = async (url: string, send = createSend(url)): Promise
 };
 
 /**
+ * A response is late after four times the usual duration of its method, but not before half a second. The first one of a
+ * method is late after 5 s.
+ */
+const LATE_FACTOR = 4;
+const MIN_LATE_MS = 500;
+const FIRST_USUAL_MS = 1_250;
+/** Weight of the last response in the usual duration. */
+const LAST_WEIGHT = 1 / 8;
+
+/** Returns true if a promise does not settle in time. */
+const isLate = async (promise: Promise<unknown>, ms: number): Promise<boolean> => {
+  const timer = new AbortController();
+  const waited = sleep(ms, true, { signal: timer.signal }).catch(() => false);
+  const settled = promise.then(
+    () => false,
+    () => false,
+  );
+  return Promise.race([settled, waited]).finally(() => timer.abort());
+};
+
+/**
  * An endpoint of one chain. It verifies its chain id before the first request and after each outage, refuses requests for
- * logs of blocks that it does not have yet, and pauses after a rate limit.
+ * logs of blocks that it does not have yet, pauses after a rate limit, and repeats a request whose response is late.
  */
 export class Endpoint {
   readonly name: string;
@@ -119,6 +140,9 @@ export class Endpoint {
   #coolsDownUntil = 0;
   #restsUntil = 0;
   #restMs = FIRST_REST_MS;
+  /** Duration of a request by method, as a moving average. */
+  readonly #usualMs = new Map<string, number>();
+  #isRepeating = false;
 
   /** @param logsRange the range of a request for logs to begin with */
   constructor(chainId: number, url: string, logsRange?: number) {
@@ -141,7 +165,7 @@ export class Endpoint {
       if (request.method === "eth_chainId") return numberToHex(this.#chainId);
       const lastBlock = lastRequestedBlock(request);
       if (lastBlock !== undefined) await this.#requireBlock(lastBlock);
-      const result = await this.#send(request);
+      const result = await this.#sendInTime(request);
       this.#restMs = FIRST_REST_MS;
       this.#recordBlock(result);
       return result;
@@ -150,6 +174,29 @@ export class Endpoint {
       if (isUnreachable(error)) this.#startCoolDown();
       throw error;
     }
+  }
+
+  /** Providers lose some requests, or stall in the body of a response. Only one request is repeated at a time. */
+  async #sendInTime(request: JsonRpcRequest): Promise<unknown> {
+    const startedAt = performance.now();
+    const usualMs = this.#usualMs.get(request.method) ?? FIRST_USUAL_MS;
+    const first = this.#send(request);
+    const repeats = (await isLate(first, Math.max(MIN_LATE_MS, LATE_FACTOR * usualMs))) && !this.#isRepeating;
+    const result = await (repeats ? this.#sendAgain(first, request) : first);
+    const ms = performance.now() - startedAt;
+    this.#usualMs.set(request.method, usualMs + LAST_WEIGHT * (ms - usualMs));
+    return result;
+  }
+
+  async #sendAgain(first: Promise<unknown>, request: JsonRpcRequest): Promise<unknown> {
+    this.#isRepeating = true;
+    const again = this.#send(request);
+    // If both fail, the first failure counts.
+    return Promise.any([first, again])
+      .catch(() => first)
+      .finally(() => {
+        this.#isRepeating = false;
+      });
   }
 
   /** Requests sent at the same time are refused together: only the first refusal lengthens the pause. */

@@ -111,6 +111,18 @@ describe("ChainRpc over an endpoint that fails for a moment", () => {
   });
 });
 
+test("ChainRpc repeats a request when the body of its response stalls", async ({ first }) => {
+  const { request } = clientOf(first.url);
+  let asked = 0;
+  first.intercept = ({ method }) => (method === HEAD.method && ++asked % 50 === 20 ? { stalls: true } : undefined);
+  for (let times = 0; times < 90; times++) {
+    const startedAt = performance.now();
+    expect(await request(HEAD)).toBe("0x0");
+    expect(performance.now() - startedAt).toBeLessThan(5_000);
+  }
+  expect(asked).toBe(92);
+});
+
 describe("ChainRpc when a node omits some of the registries' logs", () => {
   /** Creates a chain with four logs of one kind in its newest block, and endpoints that can omit some. */
   const createLogs = async (endpoints = 1) => {
