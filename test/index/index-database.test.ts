@@ -6,6 +6,7 @@ import type { Heads } from "../../indexer/shards/heads.ts";
 import { hasCaughtUp, saveHeads } from "../../indexer/shards/heads.ts";
 import { IndexerDatabase } from "../../indexer/shards/index-database.ts";
 import { IndexTakenError } from "../../indexer/shards/index-lock.ts";
+import { saveDifference, saveVerified } from "../../indexer/shards/verification-state.ts";
 import { connectClient, createDatabase } from "../support/setup.ts";
 
 // IndexerDatabase over schemas that look like Ponder's.
@@ -61,7 +62,34 @@ const prepareIndex = async (indexer: IndexerDatabase, schema: string, heads: Hea
   await indexer.takeIndex("registry", schema);
   await saveHeads(indexer.connection, schema, PLAN, heads);
   await indexer.serveFromHeads(schema);
+  await prove(indexer, schema, heads);
 };
+
+/** Stores that an index agrees with the registries. */
+const prove = async ({ connection }: IndexerDatabase, schema: string, heads: Heads = HEADS) => {
+  for (const [chainId, { number }] of heads) {
+    await saveVerified(connection, schema, { chainId, block: Number(number), wallets: 1 });
+  }
+};
+
+test("a chain is shown while its index is proven", async () => {
+  const { client, createIndexer, shown } = await setUp();
+  const indexer = await createIndexer();
+  const schema = "registry_0000000001";
+  await createIndex(client, schema, "vault text", 100);
+  await prepareIndex(indexer, schema);
+  await indexer.serve("registry", schema, HEADS);
+  expect(await shown()).toEqual([{ number: 100 }]);
+  await saveDifference(indexer.connection, schema, { chainId: 1, difference: "a wallet differs" });
+  expect(await shown()).toEqual([]);
+  await prove(indexer, schema);
+  expect(await shown()).toEqual([{ number: 100 }]);
+  // The next start is far behind the chain: what was proven is old.
+  await saveHeads(indexer.connection, schema, PLAN, new Map([[1, createHead(1_101n)]]));
+  await indexer.serveFromHeads(schema);
+  const { rows } = await client.query("select verified_number from indexer.chain where chain_id = 1");
+  expect(rows).toEqual([{ verified_number: null }]);
+});
 
 test("serve() shows each chain of the first index when the chain has caught up", async () => {
   const { client, createIndexer, shown } = await setUp();
