@@ -24,7 +24,7 @@ export type Block = { number: bigint; hash: Hash };
 export type AskedList = { registry: RegistryVersion; side: Side; wallet: Address };
 
 /** A node does not have the state of a block. */
-export class StateUnavailableError extends Error {
+class StateUnavailableError extends Error {
   override name = "StateUnavailableError";
 }
 
