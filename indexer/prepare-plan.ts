@@ -68,20 +68,18 @@ export const preparePlan = async (
   database: IndexerDatabase,
   log: Log,
 ): Promise<IndexPlan> => {
-  const chains: ChainPlan[] = [];
-  for (const chain of settings.chains) {
+  // Side by side: some of them search for the start blocks, one request after another.
+  const chains = settings.chains.map(async (chain): Promise<ChainPlan> => {
     const { network, rpcUrls, wsUrl, logsRange } = chain;
-    chains.push({
-      chainId: network.chainId,
-      name: network.name,
-      rpcUrls,
-      wsUrl,
-      ...(logsRange !== null && { logsRange }),
-      v1: network.v1 && (await planRegistry(chain, { version: "v1", deployment: network.v1 }, database, log)),
-      v2: network.v2 && (await planRegistry(chain, { version: "v2", deployment: network.v2 }, database, log)),
-    });
-  }
-  return { chains, pollingIntervalMs: settings.pollingIntervalMs };
+    const plan = (version: RegistryVersion) => {
+      const deployment = network[version];
+      return deployment && planRegistry(chain, { version, deployment }, database, log);
+    };
+    const [v1, v2] = await Promise.all([plan("v1"), plan("v2")]);
+    const { chainId, name } = network;
+    return { chainId, name, rpcUrls, wsUrl, ...(logsRange !== null && { logsRange }), v1, v2 };
+  });
+  return { chains: await Promise.all(chains), pollingIntervalMs: settings.pollingIntervalMs };
 };
 
 const EARLY_START = {

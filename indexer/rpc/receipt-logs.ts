@@ -28,24 +28,10 @@ export class ReceiptLogs {
     this.#ranges = ranges;
   }
 
-  /**
-   * Fetches all logs of the blocks that may have one of the wanted addresses. Without receipts there are none: the
-   * comparison with the registries decides whether logs are missing, and the other chains do not wait for them.
-   */
-  async fetch(filter: RangeFilter): Promise<RpcLog[]> {
-    try {
-      return await this.#fetchAll(filter);
-    } catch (error) {
-      if (isUnreachable(error)) throw error;
-      if (!this.#hasWarned) console.warn(`Logs cannot be proven by receipts: ${describeError(error)}`);
-      this.#hasWarned = true;
-      return [];
-    }
-  }
-
-  async #fetchAll({ address = [], fromBlock, toBlock }: RangeFilter): Promise<RpcLog[]> {
+  /** Fetches all logs of the blocks that may have one of the wanted addresses. */
+  async fetch({ address = [], fromBlock, toBlock }: RangeFilter): Promise<RpcLog[]> {
     const blocks = this.#listBlocks(Number(fromBlock), Number(toBlock));
-    const logs = await mapConcurrently(blocks, MAX_IN_FLIGHT, (block) => this.#fetchBlock(block, [address].flat()));
+    const logs = await mapConcurrently(blocks, MAX_IN_FLIGHT, (block) => this.#tryBlock(block, [address].flat()));
     return logs.flat();
   }
 
@@ -55,6 +41,21 @@ export class ReceiptLogs {
       return Array.from({ length: Math.max(0, Math.min(last, to) - start + 1) }, (_, index) => start + index);
     });
     return [...new Set(blocks)];
+  }
+
+  /**
+   * Returns no logs of a block whose receipts no node has: the comparison with the registries decides whether logs are
+   * missing, and the other chains do not wait for them.
+   */
+  async #tryBlock(number: number, addresses: readonly Address[]): Promise<RpcLog[]> {
+    try {
+      return await this.#fetchBlock(number, addresses);
+    } catch (error) {
+      if (isUnreachable(error)) throw error;
+      if (!this.#hasWarned) console.warn(`Logs cannot be proven by receipts: ${describeError(error)}`);
+      this.#hasWarned = true;
+      return [];
+    }
   }
 
   async #fetchBlock(number: number, addresses: readonly Address[]): Promise<RpcLog[]> {

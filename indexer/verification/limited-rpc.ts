@@ -29,6 +29,10 @@ export const isTooLarge = (error: unknown): boolean => !isUnreachable(error) && 
 /** A chain's RPC with limited concurrency. Retries after rate limits, timeouts and connection failures. */
 export class LimitedRpc {
   readonly client: Client;
+  /** Requests that were sent. */
+  requests = 0;
+  /** False once the node has refused to read several lists with one request. */
+  canBatch = true;
   readonly #wait: (ms: number) => Promise<unknown>;
   #running = 0;
   readonly #queue: (() => void)[] = [];
@@ -40,6 +44,7 @@ export class LimitedRpc {
 
   async request<T>(request: (client: Client) => Promise<T>): Promise<T> {
     for (let attempt = 1; ; attempt++) {
+      this.requests++;
       try {
         return await this.#withSlot(() => request(this.client));
       } catch (error) {

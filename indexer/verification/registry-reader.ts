@@ -23,6 +23,9 @@ export type Block = { number: bigint; hash: Hash };
 /** One of a wallet's lists. */
 export type AskedList = { registry: RegistryVersion; side: Side; wallet: Address };
 
+/** A list, and the number of delegations that it probably has. */
+type ExpectedList = AskedList & { delegations: readonly unknown[] };
+
 /** A node does not have the state of a block. */
 class StateUnavailableError extends Error {
   override name = "StateUnavailableError";
@@ -44,8 +47,10 @@ const findType = <Type>(types: readonly Type[], number: number): Type => {
 type Call = { abi: Abi; address: Address; functionName: string; args: readonly unknown[] };
 type ListCalls = { calls: Call[]; decode: (results: readonly unknown[]) => Delegation[] };
 
-/** The most bytes of calls in one request. A list takes 36 for each of its calls. */
-const MAX_BATCH_BYTES = 8_192;
+/** The most bytes that a batch returns. It returns them as a contract's code, which may have 24,576. */
+const MAX_BATCH_BYTES = 22_000;
+const BYTES_PER_CALL = 192;
+const BYTES_PER_DELEGATION = 224;
 
 /** Reads the registries' state at one block. */
 export class RegistryReader {
@@ -89,7 +94,8 @@ export class RegistryReader {
         throw error;
       }
     };
-    return new RegistryReader(rpc, at, { v1: await findAddress("v1"), v2: await findAddress("v2") });
+    const [v1, v2] = await Promise.all([findAddress("v1"), findAddress("v2")]);
+    return new RegistryReader(rpc, at, { v1, v2 });
   }
 
   /** True if reads would miss a reorg. */
@@ -104,25 +110,44 @@ export class RegistryReader {
     return list.decode(await Promise.all(list.calls.map(call)));
   }
 
-  /** Reads several lists with one request, those that it fails for one by one. */
-  async readLists(asked: readonly AskedList[]): Promise<Delegation[][]> {
+  /** Reads lists, many with one request if the node can. */
+  async readLists(lists: readonly ExpectedList[]): Promise<Delegation[][]> {
+    const batches: ExpectedList[][] = [];
+    let left = 0;
+    for (const list of lists) {
+      const { calls } = this.#describeList(list);
+      const bytes = calls.length * BYTES_PER_CALL + list.delegations.length * BYTES_PER_DELEGATION;
+      if (bytes > left) batches.push([]);
+      left = (bytes > left ? MAX_BATCH_BYTES : left) - bytes;
+      batches.at(-1)?.push(list);
+    }
+    return (await Promise.all(batches.map((batch) => this.#readBatch(batch)))).flat();
+  }
+
+  async #readBatch(lists: readonly ExpectedList[]): Promise<Delegation[][]> {
+    if (lists.length === 1 || !this.#rpc.canBatch) {
+      return Promise.all(lists.map(({ registry, side, wallet }) => this.readList(registry, side, wallet)));
+    }
+    const found = await this.#readTogether(lists);
+    if (found) return found;
+    // A node that refuses two lists has no batches, as on a ZK Stack.
+    if (lists.length === 2) this.#rpc.canBatch = false;
+    const middle = Math.ceil(lists.length / 2);
+    return [...(await this.#readBatch(lists.slice(0, middle))), ...(await this.#readBatch(lists.slice(middle)))];
+  }
+
+  /** @returns undefined if the node refuses so many, or cannot run a contract that is not on the chain */
+  async #readTogether(asked: readonly AskedList[]): Promise<Delegation[][] | undefined> {
     const lists = asked.map((one) => this.#describeList(one));
     const contracts = lists.flatMap(({ calls }) => calls);
-    const batch = { contracts, deployless: true, batchSize: MAX_BATCH_BYTES, ...this.#at };
     const results = await this.#rpc.request(async (client) => {
-      const answered = await multicall(client, batch);
+      const answered = await multicall(client, { contracts, deployless: true, batchSize: 0, ...this.#at });
       const outage = answered.find(({ error }) => error !== undefined && !isTooLarge(error));
       if (outage) throw outage.error;
       return answered;
     });
-    return Promise.all(
-      lists.map(({ calls, decode }, index) => {
-        const own = results.splice(0, calls.length);
-        if (own.every(({ status }) => status === "success")) return decode(own.map(({ result }) => result));
-        const { registry, side, wallet } = asked[index] as AskedList;
-        return this.readList(registry, side, wallet);
-      }),
-    );
+    if (results.some(({ status }) => status === "failure")) return undefined;
+    return lists.map(({ calls, decode }) => decode(results.splice(0, calls.length).map(({ result }) => result)));
   }
 
   #describeList({ registry, side, wallet }: AskedList): ListCalls {

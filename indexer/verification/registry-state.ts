@@ -33,6 +33,11 @@ export class RegistryState {
     this.#addresses = { v1: v1?.address ?? null, v2: v2?.address ?? null };
   }
 
+  /** Requests that were sent. */
+  get requests(): number {
+    return this.#endpoints.reduce((sum, { rpc }) => sum + rpc.requests, 0);
+  }
+
   /** Finds the wallets whose lists differ. Asks one endpoint after another until one has the state of the block. */
   async findDiffering(indexed: IndexedLists): Promise<Differing> {
     return this.#askInTurn(({ rpc }) => this.#compare(rpc, indexed));

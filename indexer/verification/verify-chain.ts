@@ -8,8 +8,8 @@ import { drawWallets, readChangedWallets, WalletRound } from "./draw-wallets.ts"
 import { readIndexedLists } from "./read-lists.ts";
 import type { RegistryState } from "./registry-state.ts";
 
-/** Wallets whose lists are read with one request. */
-const BATCH = 36;
+/** Wallets to compare at a block. Some 15 of them, without long lists, take one request. */
+const BATCH = 96;
 const PROGRESS_MS = 5_000;
 const CHANGED_INTERVAL_MS = 10_000;
 /** Attempts to compare wallets: a reorg may replace their block in the meantime. */
@@ -89,12 +89,16 @@ export class ChainVerification {
   }
 
   async #verifyNext(verified: number, now: number, signal: AbortSignal): Promise<void> {
-    const { requestsPerDay } = this.#options;
+    const { requestsPerDay, state } = this.#options;
     if (requestsPerDay === 0) return;
-    this.#nextBatchAt = now + DAY_MS / requestsPerDay;
-    const wallets = await this.#round.next(BATCH, now);
-    if (wallets.length > 0 && (await this.#compareAll(wallets, signal)))
-      await this.#save(verified, wallets.length, signal);
+    const before = state.requests;
+    try {
+      const wallets = await this.#round.next(BATCH, now);
+      if (wallets.length > 0 && (await this.#compareAll(wallets, signal)))
+        await this.#save(verified, wallets.length, signal);
+    } finally {
+      this.#nextBatchAt = now + (Math.max(1, state.requests - before) * DAY_MS) / requestsPerDay;
+    }
   }
 
   async #save(block: number, wallets: number, signal: AbortSignal): Promise<void> {

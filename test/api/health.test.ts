@@ -37,6 +37,7 @@ test("/status returns the state of every chain and the version", async ({ sample
     newestBlockTimestamp: expect.any(Number),
     lagSeconds: expect.any(Number),
     stateDigest: null,
+    verification: { block: expect.any(Number), wallets: expect.any(Number), at: expect.stringMatching(/^\d{4}-/) },
   });
   const response = await samples.get("/status");
   expect(response.status).toBe(200);

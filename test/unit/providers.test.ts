@@ -5,7 +5,7 @@ import { ChainRpc } from "../../indexer/rpc/chain-rpc.ts";
 import { networks } from "../../registry/networks.ts";
 import { countMethods, launchChainWithLogs } from "../support/indexed-chain.ts";
 import { type Behaviour, type Dialect, dialects, simulateProvider } from "../support/provider.ts";
-import { type RpcResponse, startRpcProxy } from "../support/rpc-proxy.ts";
+import { type RpcRequest, type RpcResponse, startRpcProxy } from "../support/rpc-proxy.ts";
 
 // The transport in front of simulated providers.
 
@@ -157,13 +157,24 @@ describe("the logs of a range that has to be proven", () => {
     expect(countMethods(seen)).toMatchObject({ eth_getBlockByNumber: 100, eth_getBlockReceipts: 5, eth_getLogs: 2 });
   });
 
-  test("are not returned while no endpoint has a receipt", async ({ connect }) => {
-    const isReceipt = (method: string) => /receipt/i.test(method);
-    const { askRange } = await connect(
-      { interrupt: ({ method }) => (isReceipt(method) ? { result: null } : undefined) },
-      [{ first: 10, last: 12 }],
+  test("are those of the log index in a block whose receipts no endpoint has, and complete in others", async ({
+    connect,
+  }) => {
+    const [lacking = 0, ...others] = DENSE_BLOCKS;
+    const isReceipt = ({ method, params }: RpcRequest) =>
+      method === "eth_getTransactionReceipt" || (method === "eth_getBlockReceipts" && params[0] === lackingHash);
+    const { askRange, request } = await connect(
+      {
+        logIndex: { defect: "without logs", first: DENSE.first, last: DENSE.last },
+        interrupt: (sent) => (isReceipt(sent) ? { result: null } : undefined),
+      },
+      [DENSE],
     );
-    await expect(askRange(100)).rejects.toThrow(/No node has all logs of block/);
+    const { hash: lackingHash } = (await request({
+      method: "eth_getBlockByNumber",
+      params: [numberToHex(lacking), false],
+    })) as { hash: string };
+    expect(await askRange(DENSE.last, DENSE.first)).toEqual(others);
   });
 });
 
