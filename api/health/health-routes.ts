@@ -5,7 +5,8 @@ import { addOperation } from "../contract/add-operation.ts";
 import { TOO_MANY_TO_PAGES } from "../contract/responses.ts";
 import { notIndexed, Problem } from "../problem.ts";
 import { respondJson } from "../respond.ts";
-import { type ChainState, newestKnownBlock, type Shards } from "../shards/shards.ts";
+import { newestKnownBlock, type Shards } from "../shards/shards.ts";
+import { showVerification, VerificationSchema } from "../shards/show-verification.ts";
 import type { StateDigests } from "./state-digests.ts";
 
 const digest = z.string().nullable().openapi({ description: "null if the chain does not have this registry." });
@@ -42,17 +43,7 @@ const ChainSchema = z
       description:
         "Maximum time that answers are behind the chain: the age of the newest indexed block, or on a quiet network the time since the indexer saw that it is the chain's newest.",
     }),
-    verification: z
-      .object({
-        wallets: z.int().openapi({ description: "Comparisons of a wallet's delegations that agreed, so far." }),
-        block: z.int().openapi({ description: "Every wallet that changed up to this block was compared." }),
-        at: z.iso.datetime().openapi({ description: "When wallets were last compared." }),
-      })
-      .nullable()
-      .openapi({
-        description:
-          "The comparison of the index with the registries' own state. Null until it agrees: the chain is not answered for.",
-      }),
+    verification: VerificationSchema,
     stateDigest: DigestSchema,
   })
   .openapi("ChainStatus");
@@ -154,13 +145,10 @@ export const addHealth = (app: ApiApp, { shards, digests }: Health, build: Build
         newestBlock: newestKnownBlock({ freshness, ...chain }),
         newestBlockTimestamp: Math.max(chain.newestBlockTimestamp, Number(freshness?.indexedBlockTimestamp ?? 0)),
         lagSeconds,
-        verification: showVerification(chain),
+        verification: showVerification(chain.verification),
         stateDigest: digests.find(chainId),
       })),
     };
     return respondJson(c, status, { "Cache-Control": "no-store" });
   });
 };
-
-const showVerification = ({ verification: { wallets, block, at } }: Pick<ChainState, "verification">) =>
-  block === null || at === null ? null : { wallets, block, at: at.toISOString() };

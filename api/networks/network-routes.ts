@@ -8,6 +8,7 @@ import { BAD_MOMENT, TOO_MANY_TO_PAGES } from "../contract/responses.ts";
 import type { Dependencies } from "../delegations/dependencies.ts";
 import { respondJson } from "../respond.ts";
 import { type ChainState, newestKnownBlock, type Shards } from "../shards/shards.ts";
+import { showVerification, VerificationSchema } from "../shards/show-verification.ts";
 
 const address = z.string().nullable().openapi({ description: "null if the network lacks it." });
 const block = z.object({ number: z.int(), timestamp: z.int() }).nullable();
@@ -38,6 +39,7 @@ const NetworksSchema = z
           })
           .nullable()
           .openapi({ description: "While the network is being indexed." }),
+        verification: VerificationSchema,
       }),
     ),
   })
@@ -46,7 +48,7 @@ const NetworksSchema = z
 type Networks = z.infer<typeof NetworksSchema>;
 type NetworkState = Pick<
   Networks["networks"][number],
-  "state" | "reason" | "indexedBlock" | "newestBlock" | "progress"
+  "state" | "reason" | "indexedBlock" | "newestBlock" | "progress" | "verification"
 >;
 
 /** Adds the list of networks. It runs no query, and counts as a page. */
@@ -96,7 +98,7 @@ const OUT_OF_REACH = "The database is out of reach.";
 
 const showState = (state: ChainState | undefined, hasChains: boolean, isReachable: boolean): NetworkState => {
   if (!state) {
-    const unknown = { indexedBlock: null, newestBlock: null, progress: null };
+    const unknown = { indexedBlock: null, newestBlock: null, progress: null, verification: null };
     // The chains of a database that was never reached are unknown.
     if (!hasChains && !isReachable) return { state: "unreachable", reason: OUT_OF_REACH, ...unknown };
     return { state: "not-indexed", reason: null, ...unknown };
@@ -115,6 +117,7 @@ const showState = (state: ChainState | undefined, hasChains: boolean, isReachabl
       timestamp: Math.max(state.newestBlockTimestamp, Number(freshness?.indexedBlockTimestamp ?? 0)),
     },
     progress: freshness ? null : showProgress(state, newest),
+    verification: showVerification(state.verification),
   };
 };
 

@@ -7,6 +7,16 @@ import { compileStatement } from "../database/statement.ts";
 import { chain, index, indexTables, shard } from "../database/tables.ts";
 import { Problem, type ProblemName } from "../problem.ts";
 
+export type Verification = {
+  /** The block up to which all changed wallets agree; null while the index is not proven. */
+  block: number | null;
+  /** Comparisons of a wallet so far. */
+  wallets: number;
+  at: Date | null;
+  /** A difference that has not been repaired. */
+  difference: string | null;
+};
+
 /** State of one chain in one shard. */
 export type ShardChain = {
   shard: string;
@@ -24,15 +34,7 @@ export type ShardChain = {
   /** Restarts of Ponder because the index of the chain did not move. */
   restarts: number;
   /** The comparison of the index with the registries' own state. */
-  verification: {
-    /** The block up to which all changed wallets agree; null while the index is not proven. */
-    block: number | null;
-    /** Comparisons of a wallet so far. */
-    wallets: number;
-    at: Date | null;
-    /** A difference that has not been repaired. */
-    difference: string | null;
-  };
+  verification: Verification;
   /** Addresses of the registries in the index. */
   v1: string | null;
   v2: string | null;

@@ -602,6 +602,18 @@ export interface components {
           /** @description The share of blocks, from 0 to 1. */
           share: number;
         } | null;
+        /** @description The comparison of the index with the registries' own state. Null until it agrees: the chain is not answered for. */
+        verification: {
+          /** @description Comparisons of a wallet's delegations that agreed, so far. */
+          wallets: number;
+          /** @description Every wallet that changed up to this block was compared. */
+          block: number;
+          /**
+           * Format: date-time
+           * @description When wallets were last compared.
+           */
+          at: string;
+        } | null;
       }[];
     };
     Status: {

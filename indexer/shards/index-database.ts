@@ -18,6 +18,9 @@ const TABLES_LOCK = "tables";
 /** An index that is further behind when Ponder starts is compared with the registries before it is served. */
 const MAX_UNPROVEN_BLOCKS = 1_000;
 
+/** A statement may remove or restore millions of rows. Ponder does not run meanwhile. */
+const REWIND_TIMEOUT_MS = 3_600_000;
+
 /** The index fell behind the served one while its views were replaced. Rolls the transaction back. */
 class FellBehindError extends Error {}
 
@@ -130,7 +133,12 @@ export class IndexerDatabase {
 
   /** Removes all that an index and Ponder's cache have of a chain after a block. */
   rewindChain(schema: string, block: ValidBlock): Promise<void> {
-    return this.#connection.runTransaction((client) => rewindChain(client, schema, block));
+    return this.#connection.runTransaction((client) => {
+      const patient: Queryable = {
+        query: (text, values) => client.query({ text, values, query_timeout: REWIND_TIMEOUT_MS } as pg.QueryConfig),
+      };
+      return rewindChain(patient, schema, block);
+    });
   }
 
   /**

@@ -32,7 +32,7 @@ const IndexedNetworks = ({ networks }: { networks: readonly Network[] }) => (
   <section class="networks" aria-labelledby="networks-title">
     <h2 id="networks-title">Indexed here</h2>
     <ul>
-      {networks.filter(isIndexed).map(({ chainId, name, state, indexedBlock, progress }) => (
+      {networks.filter(isIndexed).map(({ chainId, name, state, indexedBlock, progress, verification }) => (
         <li key={chainId} class="card" data-state={state}>
           <strong>{name}</strong>
           <span class="state">{STATES[state]}</span>
@@ -45,8 +45,24 @@ const IndexedNetworks = ({ networks }: { networks: readonly Network[] }) => (
               progress && `${Math.floor(progress.share * 100)} %`
             )}
           </span>
+          {verification && <span class="quiet">Verified up to block {verification.block.toLocaleString("en")}</span>}
         </li>
       ))}
     </ul>
+    <Verified networks={networks} />
   </section>
 );
+
+/** The comparison of all indexes with the registries: of every network the oldest block and time. */
+const Verified = ({ networks }: { networks: readonly Network[] }) => {
+  const verified = networks.flatMap(({ verification }) => verification ?? []);
+  if (verified.length === 0) return null;
+  const wallets = verified.reduce((sum, one) => sum + one.wallets, 0);
+  const oldest = Math.min(...verified.map(({ at }) => Date.parse(at)));
+  return (
+    <footer class="quiet">
+      {wallets.toLocaleString("en")} times the delegations of a wallet were compared with the registries’ own state, and
+      agreed; on every network last <TimeAgo timestamp={oldest / 1000} /> or later.
+    </footer>
+  );
+};
