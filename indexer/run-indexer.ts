@@ -136,7 +136,7 @@ const keepPonderRunning = async (index: Index): Promise<void> => {
   }
 };
 
-type RunStart = { heads: Heads; isGuarded: boolean };
+type RunStart = { heads: Heads; plan: IndexPlan; isGuarded: boolean };
 
 const prepareRun = async (index: Index): Promise<RunStart> => {
   const { settings, plan, schema, database, headFetcher, deepReorgs, verifier, options } = index;
@@ -146,16 +146,16 @@ const prepareRun = async (index: Index): Promise<RunStart> => {
   await rejectOnAbort(options.signal, verifier.repair(performance.now()));
   await saveHeads(database.connection, schema, plan.chains, heads);
   await database.serveFromHeads(schema);
-  return { heads, isGuarded };
+  const progress = await readProgress(database.connection, schema);
+  return { heads, plan: verifier.planRun(heads, progress), isGuarded };
 };
 
 /** Runs Ponder until it exits, or has to. */
-const runPonder = async (index: Index, follower: IndexFollower, { heads, isGuarded }: RunStart) => {
-  const { settings, schema, verifier, options } = index;
+const runPonder = async (index: Index, follower: IndexFollower, { heads, plan, isGuarded }: RunStart) => {
+  const { settings, schema, options } = index;
   const { host, port, logLevel } = settings;
   const { databaseUrl, output, signal } = options;
   const { logFormat = process.stdout.isTTY || output ? "pretty" : "json" } = options;
-  const { plan } = verifier;
   const child = startPonder({ root: ROOT, plan, databaseUrl, schema, host, port, logLevel, logFormat, output });
   signal.addEventListener("abort", child.stop, { once: true });
   const outcome = await follower.follow(child.exited, heads, isGuarded).finally(child.stop);

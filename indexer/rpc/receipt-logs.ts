@@ -10,7 +10,7 @@ import { repeatRequest } from "./repeat-request.ts";
 import { isUnreachable, MissingLogsError } from "./rpc-errors.ts";
 
 /** Blocks to read at a time, and receipts of each. */
-const MAX_IN_FLIGHT = 8;
+const MAX_IN_FLIGHT = 16;
 
 type Receipt = { blockHash: Hash; logs: unknown };
 

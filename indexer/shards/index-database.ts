@@ -16,7 +16,7 @@ import { replaceViews } from "./shard-views.ts";
 const TABLES_LOCK = "tables";
 
 /** An index that is further behind when Ponder starts is compared with the registries before it is served. */
-const MAX_UNPROVEN_BLOCKS = 1_000;
+export const MAX_UNPROVEN_BLOCKS = 1_000;
 
 /** A statement may remove or restore millions of rows. Ponder does not run meanwhile. */
 const REWIND_TIMEOUT_MS = 3_600_000;

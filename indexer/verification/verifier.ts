@@ -1,7 +1,9 @@
 import { networks } from "../../registry/networks.ts";
 import type { ChainPlan, IndexPlan } from "../plan.ts";
-import type { IndexerDatabase } from "../shards/index-database.ts";
+import type { Heads } from "../shards/heads.ts";
+import { type IndexerDatabase, MAX_UNPROVEN_BLOCKS } from "../shards/index-database.ts";
 import { isPonderReady } from "../shards/ponder-tables.ts";
+import type { IndexProgress } from "../shards/progress.ts";
 import { readVerification, saveVerified } from "../shards/verification-state.ts";
 import { RegistryState } from "./registry-state.ts";
 import { ChainRepair } from "./repair-chain.ts";
@@ -15,6 +17,9 @@ type Options = {
   requestsPerDay: number;
   log: (message: string) => void;
 };
+
+/** The most blocks that Ponder treats as not final: it indexes them again after a restart. */
+const MAX_FINALITY = 240;
 
 type Chain = { isPartial: boolean; isProven: boolean; verification: ChainVerification; repair: ChainRepair };
 
@@ -43,10 +48,21 @@ export class Verifier {
     return [...this.#chains.values()].every(({ isProven, repair }) => isProven || repair.hasFailed);
   }
 
-  /** The plan, with what repairs have found out about endpoints and blocks. */
-  get plan(): IndexPlan {
+  /**
+   * The plan for a run of Ponder, with what repairs have found out about endpoints and blocks. An index that is not far
+   * behind is served without a new comparison: the logs that it lacks are proven block by block, like those of live ones.
+   */
+  planRun(heads: Heads, progress: readonly IndexProgress[]): IndexPlan {
     const { plan } = this.#options;
-    return { ...plan, chains: plan.chains.map((chain) => this.#chains.get(chain.chainId)?.repair.chain ?? chain) };
+    const chains = plan.chains.map((planned) => {
+      const chain = this.#chains.get(planned.chainId)?.repair.chain ?? planned;
+      const newest = Number(heads.get(chain.chainId)?.number ?? 0);
+      const reached = progress.find(({ chainId }) => chainId === chain.chainId)?.reached ?? 0;
+      if (reached === 0 || newest - reached > MAX_UNPROVEN_BLOCKS) return chain;
+      const catchUp = { first: reached - MAX_FINALITY, last: newest };
+      return { ...chain, provenRanges: [...(chain.provenRanges ?? []), catchUp] };
+    });
+    return { ...plan, chains };
   }
 
   /**
