@@ -2,7 +2,7 @@ import { type Address, type Hash, type Hex, isHex } from "viem";
 import { BoundedMap } from "../../process/bounded.ts";
 import type { Endpoints } from "./endpoints.ts";
 import { includesAddress, isFound, type JsonRpcRequest, logKey, parseLogs, type RpcLog } from "./json-rpc.ts";
-import { coversBloom } from "./logs-bloom.ts";
+import { coversBloom, isUsable } from "./logs-bloom.ts";
 import { isBlock, MAX_RECENT_BLOCKS, type RecentBlocks } from "./recent-blocks.ts";
 import { isRefusedRange, isUnknownBlock, MissingLogsError } from "./rpc-errors.ts";
 
@@ -37,8 +37,11 @@ export class BlockLogs {
       return this.#fetchByAddress(hash);
     });
     const logs = parseLogs(result);
-    const isVerified = result === complete || (await this.#coversReceipts(logs, hash));
-    if (!isVerified || !(await this.#coversRegistries(logs, hash))) throw new MissingLogsError(hash);
+    const isCovered = result === complete && isUsable(bloom);
+    const isVerified = isCovered
+      ? await this.#coversRegistries(logs, hash)
+      : await this.#coversReceipts(logs, hash, bloom);
+    if (!isVerified) throw new MissingLogsError(hash);
     this.#missingSince.delete(hash);
     return logs;
   }
@@ -55,12 +58,16 @@ export class BlockLogs {
     return isBlock(block) && isHex(block.logsBloom) ? block.logsBloom : "0x0";
   }
 
-  /** On some chains a bloom filter has more than the block's logs. The receipts decide; without them, time does. */
-  async #coversReceipts(logs: readonly RpcLog[], hash: Hash): Promise<boolean> {
+  /**
+   * On some chains a bloom filter has more than the block's logs, or nothing at all. The receipts decide; without them,
+   * time does, or what the node returns for the registries alone.
+   */
+  async #coversReceipts(logs: readonly RpcLog[], hash: Hash, bloom: Hex): Promise<boolean> {
     const request = { method: "eth_getBlockReceipts", params: [hash] };
-    const receipts = await this.#endpoints.request(request, isFound).catch(() => null);
-    if (!Array.isArray(receipts) || receipts.length !== this.#recent.countTransactions(hash)) {
-      return this.#hasWaited(hash);
+    const transactions = this.#recent.countTransactions(hash);
+    const receipts = transactions === 0 ? [] : await this.#endpoints.request(request, isFound).catch(() => null);
+    if (!Array.isArray(receipts) || receipts.length !== transactions) {
+      return (isUsable(bloom) ? this.#hasWaited(hash) : true) && this.#coversRegistries(logs, hash);
     }
     const emitted = receipts.flatMap((receipt) => parseLogs(receipt?.logs));
     return includesLogs(

@@ -44,3 +44,6 @@ export const mayContain = (bloom: Hex, value: Hex): boolean => (~BigInt(bloom) &
 
 /** True for the filter of a chain that maintains none. */
 export const isFull = (bloom: Hex): boolean => BigInt(bloom) === ALL_BITS;
+
+/** False for the filters of chains that maintain none: zeros, or ones. A block without logs has zeros too. */
+export const isUsable = (bloom: Hex): boolean => BigInt(bloom) !== 0n && !isFull(bloom);

@@ -127,6 +127,20 @@ describe("a log index that", () => {
   });
 });
 
+describe("the logs of a block without a bloom filter", () => {
+  test.for(["zeros", "ones"] as const)(
+    "are not returned while its receipts have more: %s",
+    async (bloom, { chain, connect }) => {
+      const { hash } = await chain.client.getBlock({ blockNumber: BigInt(DENSE.last) });
+      const request = { method: "eth_getLogs", params: [{ blockHash: hash }] };
+      const behind = await connect({ bloom, logIndex: { defect: "behind", blocks: 10 } });
+      await expect(behind.request(request)).rejects.toThrow(/No node has all logs of block/);
+      const complete = await connect({ bloom });
+      expect(await complete.request(request)).toHaveLength(1);
+    },
+  );
+});
+
 describe("the logs of a range that has to be proven", () => {
   const WITHOUT_THIRD = { defect: "without every third log", first: 0, last: DENSE.last } as const;
 
