@@ -3,25 +3,27 @@ import { OpenAPIHono } from "@hono/zod-openapi";
 import { cors } from "hono/cors";
 import { requestId } from "hono/request-id";
 import type { Logger } from "pino";
-import type { Assets } from "../web/build.ts";
+import { loadAssets } from "../web/build.ts";
 import { PAGES } from "../web/pages.ts";
 import { addBulkChecks } from "./bulk/bulk-routes.ts";
 import type { ApiContext, ApiEnv, ApiMiddleware } from "./context.ts";
+import type { Database } from "./database/database.ts";
 import { addChecks } from "./delegations/check-routes.ts";
-import type { Dependencies } from "./delegations/dependencies.ts";
 import { addLists } from "./delegations/list-routes.ts";
-import {
-  addDeveloperRoutes,
-  DEVELOPER_ROUTES,
-  type DeveloperPage,
-  keepPrivate,
-} from "./developers/developer-routes.ts";
+import { addDeveloperRoutes, DEVELOPER_ROUTES, keepPrivate } from "./developers/developer-routes.ts";
+import { VerificationLimits } from "./developers/verification-limits.ts";
 import { addHealth, type Build } from "./health/health-routes.ts";
-import type { StateDigests } from "./health/state-digests.ts";
-import type { InsightsCache } from "./insights/insights-cache.ts";
+import { StateDigests } from "./health/state-digests.ts";
+import { InsightsCache } from "./insights/insights-cache.ts";
 import { addInsights } from "./insights/insights-routes.ts";
+import { readInsights } from "./insights/read-insights.ts";
+import { KeyDirectory } from "./keys/key-directory.ts";
+import { KeyUsage } from "./keys/key-usage.ts";
 import { isPeerListed, type TrustedProxies } from "./limits/client-address.ts";
-import { type Admission, admit, admitToDeveloperPage } from "./middleware/admit.ts";
+import type { Limiter } from "./limits/shared-window.ts";
+import { createMetrics } from "./metrics/metrics.ts";
+import { admit, admitToDeveloperPage } from "./middleware/admit.ts";
+import { identify } from "./middleware/identify.ts";
 import { Observer } from "./middleware/observe.ts";
 import { rejectLongUrls } from "./middleware/reject-long-urls.ts";
 import { takeTurns } from "./middleware/take-turns.ts";
@@ -31,45 +33,70 @@ import { addDocument, addPages } from "./pages/page-routes.ts";
 import { renderReference } from "./pages/render-reference.ts";
 import { methodNotAllowed, Problem } from "./problem.ts";
 import { EXPOSED_HEADERS, respondProblem } from "./respond.ts";
+import type { ApiSettings } from "./settings.ts";
+import { Shards } from "./shards/shards.ts";
 import { addWalletQuestions } from "./wallets/wallet-routes.ts";
 
-type AppOptions = {
-  dependencies: Omit<Dependencies, "log"> & { digests: StateDigests; insights: InsightsCache };
-  admission: Admission;
+type AppDependencies = {
+  /** Has API keys and sessions. Never a replica: a new key works at once, and a revoked one for a minute at most. */
+  primary: Database;
+  /** Has the indexes: the primary, or a replica of it. */
+  database: Database;
+  limiter: Limiter;
   build: Build;
   log: Logger;
-  assets: Assets;
-  /** Null: without the developer page. */
-  developerPage: DeveloperPage | null;
+  /** For tests: a clock instead of `performance.now`. */
+  now?: (() => number) | undefined;
 };
 
-/** Creates the Hono app: all middleware, routes and pages, without a server. */
-export const createApp = async ({ dependencies, admission, build, log, assets, developerPage }: AppOptions) => {
-  const observer = new Observer(log, admission.metrics);
+/** Creates the Hono app, without a server: all middleware, routes and pages, and the parts that run in the background. */
+export const createApp = async (
+  settings: ApiSettings,
+  { primary, database, limiter, build, log, now }: AppDependencies,
+) => {
+  const { trustedProxies, publicUrl, keysPerWallet, hasDeveloperPage } = settings;
+  const shards = new Shards(database, settings, now);
+  const digests = new StateDigests(database, shards);
+  const metrics = createMetrics({ database, primary, shards, limiter, version: build.version });
+  const { batches } = metrics;
+  const keys = new KeyDirectory(primary, batches.keys, now);
+  const usage = new KeyUsage(primary);
+  const insights = new InsightsCache(
+    () => readInsights(database, shards),
+    (error) => log.error({ err: error }, "Cannot read insights"),
+  );
+  const dependencies = { database, shards, batches, log };
+
+  const observer = new Observer(log, metrics);
   const app = new OpenAPIHono<ApiEnv>({ strict: false });
 
   // The middleware, in the order in which requests pass it: no route is without it.
-  app.use(requestId({ headerName: "", generator: createRequestId(admission.trustedProxies) }));
+  app.use(requestId({ headerName: "", generator: createRequestId(trustedProxies) }));
   app.use(observer.observe);
-  if (developerPage) app.use(DEVELOPER_ROUTES, keepPrivate);
-  app.use(admit(admission));
-  app.use(takeTurns(admission.metrics));
-  if (developerPage) addDeveloperRoutes(app, developerPage, admitToDeveloperPage(admission.limiter));
+  if (hasDeveloperPage) app.use(DEVELOPER_ROUTES, keepPrivate);
+  app.use(identify({ keys, limit: limiter.limit, trustedProxies, now }));
+  app.use(admit({ usage, limiter, metrics, now }));
+  app.use(takeTurns(metrics));
+  if (hasDeveloperPage) {
+    const contracts = { rpcUrls: settings.signInRpcUrls, limits: new VerificationLimits(now) };
+    const page = { database: primary, keys, contracts, publicUrl, keysPerWallet, trustedProxies };
+    addDeveloperRoutes(app, page, admitToDeveloperPage(limiter));
+  }
   app.options("/registry/checks", setRequestId, answerPreflight(["POST", "OPTIONS"], ["X-API-KEY", "Content-Type"]));
   app.options("*", setRequestId, answerPreflight(["GET", "HEAD", "OPTIONS"], ["X-API-KEY"]));
   app.use(rejectLongUrls);
 
-  addChecks(app, { ...dependencies, log });
-  addLists(app, { ...dependencies, log });
-  addBulkChecks(app, { ...dependencies, log });
+  addChecks(app, dependencies);
+  addLists(app, dependencies);
+  addBulkChecks(app, dependencies);
   addWalletQuestions(app, dependencies);
   addNetworks(app, dependencies);
-  addInsights(app, dependencies.insights);
-  addHealth(app, dependencies, build);
-  const document = describeService(app, build.version, developerPage !== null);
+  addInsights(app, insights);
+  addHealth(app, { ...dependencies, digests }, build);
+  const document = describeService(app, build.version, hasDeveloperPage);
   await addDocument(app, "/openapi.json", JSON.stringify(document), "application/json");
-  const pages = PAGES.filter(({ name }) => developerPage !== null || name !== "developers");
-  await addPages(app, assets, pages, { reference: await renderReference(document) });
+  const pages = PAGES.filter(({ name }) => hasDeveloperPage || name !== "developers");
+  await addPages(app, await loadAssets(), pages, { reference: await renderReference(document) });
 
   app.notFound((c) => {
     const isRead = c.req.method === "GET" || c.req.method === "HEAD";
@@ -83,7 +110,7 @@ export const createApp = async ({ dependencies, admission, build, log, assets, d
   });
 
   observer.addRoutes(app.routes);
-  return { app, document };
+  return { app, document, shards, digests, metrics, usage };
 };
 
 const PROCESS_ID = randomBytes(8).toString("hex");

@@ -2,15 +2,14 @@ import type { HttpBindings } from "@hono/node-server";
 import type { OpenAPIHono } from "@hono/zod-openapi";
 import type { Context, MiddlewareHandler } from "hono";
 
-/** A key, or the address of a client without one. */
+/** Who sent a request. */
 export type Caller = {
-  name: string;
   /** Address of the client. */
   client: string;
-  /** Owner of the key: an account, or for an operator's key the key itself. Null without a key. */
-  owner: string | null;
-  /** True if it asks a question, false for a page, a document or a health check. */
-  asks: boolean;
+  /** Its API key, where keys count. The owner is an account, or for an operator's key the key itself. */
+  key: { id: string; owner: string } | null;
+  /** Why the key that it sent is not accepted: its requests are a 401. */
+  keyProblem?: string;
 };
 
 /** Hono's environment: the types of `c.env` and `c.var`. */
@@ -21,14 +20,13 @@ export type ApiEnv = {
     requestId: string;
     /** Rate-limit headers; absent with a known API key, and on routes without a limit. */
     rateLimit?: Record<string, string>;
-    /** Who sent the request: set once it is admitted. The client alone where keys do not count. */
     caller: Caller;
     /** Counts further requests of the caller, all or none, for a body with several. Throws a 429 if they are too many. */
     charge: (count: number) => Promise<void>;
-    /** Ends the request's turn, for a body or a response that takes long. Otherwise the turn ends with the handler. */
+    /** Ends the request's turn, for a response that takes long. Otherwise the turn ends with the handler. */
     endTurn: () => void;
-    /** Takes a turn again. */
-    takeTurn: () => Promise<void>;
+    /** Reads a body outside of the request's turn: a client may send it slowly. */
+    readOutsideTurn: (read: () => Promise<string>) => Promise<string>;
     /** Only pages of this service may read the response. */
     isPrivate?: boolean;
   };

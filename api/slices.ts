@@ -3,13 +3,17 @@ import { setImmediate as nextTurn } from "node:timers/promises";
 /** Values that are used in one turn of the event loop: some 0.1 to 0.2 ms. */
 const SLICE = 10;
 
-let lastSlice = Promise.resolve();
-
-/** Waits for a turn of the event loop in which no other request runs a slice: together they leave time for the rest. */
-const waitForSlice = (): Promise<void> => {
-  lastSlice = lastSlice.then(() => nextTurn());
-  return lastSlice;
+/** Creates a function that waits for a turn of the event loop of its own: between two calls, others have theirs. */
+export const createTurnQueue = (): (() => Promise<void>) => {
+  let last = Promise.resolve();
+  return () => {
+    last = last.then(() => nextTurn());
+    return last;
+  };
 };
+
+/** All requests together run one slice in a turn of the event loop. */
+const waitForSlice = createTurnQueue();
 
 /** Calls a function for each value. Other requests are answered between slices, however many requests have slices. */
 export const inSlices = async <Value>(

@@ -1,14 +1,15 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { describeError } from "../process/program.ts";
+import { createApp } from "./app.ts";
 import { Database } from "./database/database.ts";
 import { keepMigrating } from "./database/migrate.ts";
 import type { Build } from "./health/health-routes.ts";
 import { forgetRevokedKeys } from "./keys/forget-revoked-keys.ts";
-import { startLimiter } from "./limits/limiter.ts";
+import type { SharedWindow } from "./limits/shared-window.ts";
+import { SlidingWindow } from "./limits/sliding-window.ts";
 import type { ApiLog } from "./metrics/log.ts";
 import { startMetricsServer } from "./metrics/metrics-server.ts";
 import { startServer } from "./server.ts";
-import { createService } from "./service.ts";
 import type { ApiSettings } from "./settings.ts";
 
 /** The start waits this long for migrations, which then continue in the background. */
@@ -42,9 +43,12 @@ export const startApi = async ({
   const primary = createDatabase(databaseUrl, log);
   const { databaseReadUrl } = settings;
   const database = databaseReadUrl === null ? primary : createDatabase(databaseReadUrl, log, "The read replica");
-  const limiter = await startLimiter(settings.limit, settings.limitStoreUrl, log, now);
-  const dependencies = { primary, database, limiter, build, log, now };
-  const { app, shards, digests, metrics, usage } = await createService(settings, dependencies);
+  const window = new SlidingWindow(settings.limit, now);
+  const { limitStoreUrl } = settings;
+  const sharedWindow =
+    limitStoreUrl === null ? null : await connectSharedWindow(limitStoreUrl, settings.limit, window, log);
+  const dependencies = { primary, database, limiter: sharedWindow ?? window, build, log, now };
+  const { app, shards, digests, metrics, usage } = await createApp(settings, dependencies);
   await Promise.race([keepMigrating(databaseUrl, signal, log), sleep(MIGRATION_WAIT_MS, undefined, { ref: false })]);
   await shards.watch(signal, log);
   const watchingDigests = digests.watch(signal, log);
@@ -76,7 +80,7 @@ export const startApi = async ({
       await server.stop();
       await usage.write().catch(onUsageError);
       if (!usage.isWritten) log.warn("Usage of API keys is lost: it could not be stored");
-      limiter.close();
+      sharedWindow?.close();
       await watchingDigests;
       await Promise.all([...new Set([primary, database])].map((each) => each.close()));
       metricsServer?.close();
@@ -84,4 +88,10 @@ export const startApi = async ({
       closeLog();
     },
   };
+};
+
+/** Imports Redis' client on demand: loading it takes half a second of processor time, and most setups have no store. */
+const connectSharedWindow = async (...parameters: Parameters<typeof SharedWindow.connect>): Promise<SharedWindow> => {
+  const { SharedWindow } = await import("./limits/shared-window.ts");
+  return SharedWindow.connect(...parameters);
 };

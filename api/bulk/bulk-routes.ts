@@ -6,9 +6,7 @@ import { badParameters, defineParameters } from "../contract/define-parameters.t
 import { blocks, SAMPLES, validateBlocks } from "../contract/parameters.ts";
 import { parseBody, readBody } from "../contract/read-json.ts";
 import { describeBulkAnswers, OPTIONAL_KEY, ProblemSchema } from "../contract/responses.ts";
-import { overloaded } from "../database/problems.ts";
 import type { Dependencies } from "../delegations/dependencies.ts";
-import { Turns } from "../limits/turns.ts";
 import { Problem, problemDocument } from "../problem.ts";
 import { respond } from "../respond.ts";
 import { renderInSlices } from "../slices.ts";
@@ -19,14 +17,6 @@ const MAX_CHECKS = 1_000;
 /** Room for 1,000 checks with a key, and for the 25 of the rate limit without one. */
 const MAX_BYTES = 1_000_000;
 const MAX_BYTES_WITHOUT_KEY = 32_768;
-
-/** Maximum uploads at a time, of up to 1 MB each, and those of one address. A client may upload slowly. */
-const UPLOADS = 128;
-const MAX_UPLOADS = 4;
-/** Bulk requests that are answered at a time, and those of one caller. */
-const PLACES = 8;
-const MAX_OF_CALLER = 2;
-const WAITING = { maxWaiting: 16, maxWaitMs: 5_000 };
 
 const number = z.union([z.string(), z.int().nonnegative().transform(String)], { error: "must be a block number" });
 
@@ -133,37 +123,24 @@ const ROUTE = createRoute({
 /** Adds the operation that answers many checks at once. */
 export const addBulkChecks = (app: ApiApp, { database, shards }: Dependencies): void => {
   const bulk = new BulkChecks(database, shards);
-  const refuse = () => overloaded("Too many bulk requests wait to be answered. Send one at a time.");
-  const uploads = new Turns({ places: UPLOADS, ...WAITING, refuse });
-  const turns = new Turns({ places: PLACES, ...WAITING, refuse });
   addOperation(app, ROUTE, async (c) => {
-    // Bulk requests have turns of their own.
-    c.get("endTurn")();
     QUERY.read(c);
-    const { client, owner } = c.get("caller");
-    const endUpload = await uploads.take(client, MAX_UPLOADS);
-    const text = await readChecks(c, owner !== null).finally(endUpload);
-    const endTurn = await turns.take(owner ?? client, MAX_OF_CALLER);
-    try {
-      const { checks, ...asked } = parseBody(text, Body);
-      const errors = validateBlocks(asked);
-      if (errors.length > 0) throw badParameters(errors);
-      await c.get("charge")(Math.max(0, checks.length - 1));
-      const { answers, blocks } = await bulk.answer(checks, asked);
-      const json = await renderInSlices(
-        answers,
-        (answer, place) => `{${renderId(checks[place])}${renderAnswer(answer)}}`,
-      );
-      const body = `{"answers":[${json}],"blocks":${JSON.stringify(Object.fromEntries(blocks))}}`;
-      return respond(c, 200, body, { "Content-Type": "application/json", "Cache-Control": "no-store" });
-    } finally {
-      endTurn();
-    }
+    const { checks, ...asked } = parseBody(await readChecks(c), Body);
+    const errors = validateBlocks(asked);
+    if (errors.length > 0) throw badParameters(errors);
+    await c.get("charge")(Math.max(0, checks.length - 1));
+    const { answers, blocks } = await bulk.answer(checks, asked);
+    const json = await renderInSlices(
+      answers,
+      (answer, place) => `{${renderId(checks[place])}${renderAnswer(answer)}}`,
+    );
+    const body = `{"answers":[${json}],"blocks":${JSON.stringify(Object.fromEntries(blocks))}}`;
+    return respond(c, 200, body, { "Content-Type": "application/json", "Cache-Control": "no-store" });
   });
 };
 
-const readChecks = (c: ApiContext, hasKey: boolean): Promise<string> =>
-  hasKey
+const readChecks = (c: ApiContext): Promise<string> =>
+  c.get("caller").key
     ? readBody(c, MAX_BYTES)
     : readBody(c, MAX_BYTES_WITHOUT_KEY, `; with an API key ${MAX_BYTES.toLocaleString("en")}`);
 

@@ -10,21 +10,20 @@ const BODY_TIMEOUT_MS = 5_000;
 const MAX_DEPTH = 8;
 const MAX_VALUES = 20_000;
 
-/** Creates a reader of JSON bodies up to a size. The request holds no place while its body arrives. */
+/** Creates a reader of JSON bodies up to a size. */
 export const createJsonReader =
   (maxBytes: number) =>
-  async <Schema extends z.ZodType>(c: ApiContext, schema: Schema): Promise<z.output<Schema>> => {
-    c.get("endTurn")();
-    const text = await readBody(c, maxBytes);
-    await c.get("takeTurn")();
-    return parseBody(text, schema);
-  };
+  async <Schema extends z.ZodType>(c: ApiContext, schema: Schema): Promise<z.output<Schema>> =>
+    parseBody(await readBody(c, maxBytes), schema);
 
 /**
- * Reads the text of a JSON body, which has to arrive within 5 s.
+ * Reads the text of a JSON body, which has to arrive within 5 s. The request has no turn until it has.
  * @param hint - added to the problem of a body that is too large
  */
-export const readBody = async (c: ApiContext, maxBytes: number, hint = ""): Promise<string> => {
+export const readBody = (c: ApiContext, maxBytes: number, hint = ""): Promise<string> =>
+  c.get("readOutsideTurn")(() => readText(c, maxBytes, hint));
+
+const readText = async (c: ApiContext, maxBytes: number, hint: string): Promise<string> => {
   // Forms of other sites can send any other type without a preflight.
   if (!/^application\/json\s*(;|$)/i.test(c.req.header("Content-Type") ?? "")) {
     throw new Problem("unsupported-body", "The body must be JSON, with Content-Type: application/json.");

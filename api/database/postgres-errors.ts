@@ -11,8 +11,10 @@ const PLAN_CHANGED = "0A000";
 /** Postgres closes the connection. */
 const ADMIN_SHUTDOWN = "57P01";
 const STATEMENT_TIMEOUT = "57014";
-const UNDEFINED_TABLE = "42P01";
-const UNDEFINED_SCHEMA = "3F000";
+export const UNDEFINED_TABLE = "42P01";
+export const UNDEFINED_SCHEMA = "3F000";
+/** A name that Postgres reports as unknown: a table of this service, such as that of API keys, and not of an index. */
+const OF_SERVICE = /"service[."]/;
 export const UNDEFINED_COLUMN = "42703";
 /** Columns that an older index lacks. */
 const NEW_COLUMNS = /\b(was_active|made_block|made_log_index|finalized_timestamp)\b/;
@@ -46,8 +48,11 @@ export const explainSqlState = (error: unknown): Problem | null => {
   if (code === STATEMENT_TIMEOUT) {
     return overloaded("The answer took too long to find. Try again in a moment; for a long list, use limit.");
   }
-  if (code === UNDEFINED_TABLE || code === UNDEFINED_SCHEMA) return notIndexed("This chain is not indexed yet.");
-  if (code === UNDEFINED_COLUMN && error instanceof Error && NEW_COLUMNS.test(error.message)) {
+  const message = error instanceof Error ? error.message : "";
+  if ((code === UNDEFINED_TABLE || code === UNDEFINED_SCHEMA) && !OF_SERVICE.test(message)) {
+    return notIndexed("This chain is not indexed yet.");
+  }
+  if (code === UNDEFINED_COLUMN && NEW_COLUMNS.test(message)) {
     return notIndexed("The served index is of an older version, which cannot answer this. A new one has to be built.");
   }
   return null;

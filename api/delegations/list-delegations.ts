@@ -115,11 +115,11 @@ export class DelegationLists {
   }
 
   /** By owner and by address: neither several keys nor several addresses give a caller all places. */
-  async #takeTurn({ client, owner }: Caller): Promise<Release> {
-    if (owner === null) return this.#turns.take(client, MAX_OPEN);
-    const endTurnOfOwner = await this.#turnsOfOwners.take(owner, MAX_OPEN_WITH_KEY);
+  async #takeTurn({ client, key }: Caller): Promise<Release> {
+    if (key === null) return this.#turns.take(client, 1, MAX_OPEN);
+    const endTurnOfOwner = await this.#turnsOfOwners.take(key.owner, 1, MAX_OPEN_WITH_KEY);
     try {
-      const endTurn = await this.#turns.take(client, MAX_OPEN_WITH_KEY);
+      const endTurn = await this.#turns.take(client, 1, MAX_OPEN_WITH_KEY);
       return () => {
         endTurn();
         endTurnOfOwner();

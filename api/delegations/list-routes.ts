@@ -193,7 +193,7 @@ const answerLongList = async (
     describeAnswer: (freshness: Freshness | null) => Record<string, string>;
   },
 ): Promise<Response> => {
-  // Long lists have turns of their own.
+  // Long lists have places of their own.
   c.get("endTurn")();
   const list = await lists.open(question, c.get("caller"));
   try {

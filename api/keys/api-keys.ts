@@ -2,8 +2,7 @@ import { and, desc, eq, getTableColumns, inArray, isNotNull, isNull, lt, ne, or,
 import { aliasColumns } from "../database/columns.ts";
 import type { Database } from "../database/database.ts";
 import { memoizeByDatabase } from "../database/memoize.ts";
-import { databaseUnavailable } from "../database/problems.ts";
-import { isTableMissing } from "../database/service-tables.ts";
+import { requireTables } from "../database/service-tables.ts";
 import { compileStatement } from "../database/statement.ts";
 import { apiKey, apiKeyUsage, usageWriter } from "../database/tables.ts";
 import { looksLikeKey, type StoredKey } from "./api-key.ts";
@@ -154,15 +153,13 @@ export const findKeys = async (
   database: Database,
   hashes: readonly string[],
 ): Promise<readonly (KeyRecord | null)[]> => {
-  const rows = await database.read("checks", prepared(database).find, { hashes }).catch((error) => {
-    throw isTableMissing(error) ? keysUnavailable() : error;
-  });
+  const rows = await requireTables(
+    database.read("checks", prepared(database).find, { hashes }),
+    "API keys cannot be checked yet. Try again in a moment, or without a key.",
+  );
   const found = new Map(rows.map(({ hash, ...record }) => [hash, record]));
   return hashes.map((hash) => found.get(hash) ?? null);
 };
-
-const keysUnavailable = () =>
-  databaseUnavailable("API keys cannot be checked yet. Try again in a moment, or without a key.");
 
 /** @returns false if another key has the same prefix, which would make them hard to distinguish */
 export const insertKey = async (database: Database, key: StoredKey & { name: string }): Promise<boolean> => {

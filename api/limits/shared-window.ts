@@ -82,7 +82,7 @@ type Store = ReturnType<typeof createStore>;
  */
 export class SharedWindow {
   readonly #url: string;
-  readonly #limit: Limit;
+  readonly limit: Limit;
   readonly #local: SlidingWindow;
   readonly #log: Logger;
   #store: Store | null = null;
@@ -93,7 +93,7 @@ export class SharedWindow {
 
   private constructor(url: string, limit: Limit, local: SlidingWindow, log: Logger) {
     this.#url = url;
-    this.#limit = limit;
+    this.limit = limit;
     this.#local = local;
     this.#log = log;
   }
@@ -106,12 +106,17 @@ export class SharedWindow {
     return window;
   }
 
+  /** Number of clients that this process remembers. */
+  get size(): number {
+    return this.#local.size;
+  }
+
   get isShared(): boolean {
     return this.#store !== null;
   }
 
   async take(client: string, count = 1, retried = count): Promise<Decision> {
-    const isRecentlyBack = this.#hasBeenLost && performance.now() < this.#connectedAt + this.#limit.windowMs;
+    const isRecentlyBack = this.#hasBeenLost && performance.now() < this.#connectedAt + this.limit.windowMs;
     if (isRecentlyBack) {
       const local = this.#local.take(client, count, retried);
       return local.isAdmitted ? ((await this.#takeShared(client, count, retried)) ?? local) : local;
@@ -131,7 +136,7 @@ export class SharedWindow {
     const store = this.#store;
     if (store === null) return null;
     try {
-      return await withDeadline(TIMEOUT_MS, store.take(client, this.#limit, count, retried), timedOut);
+      return await withDeadline(TIMEOUT_MS, store.take(client, this.limit, count, retried), timedOut);
     } catch (error) {
       // Another program has overwritten one client's list. The store still works for all other clients.
       if (!(error instanceof Error && error.message.startsWith("WRONGTYPE"))) this.#lose(store, error);
@@ -183,5 +188,8 @@ export class SharedWindow {
     }
   }
 }
+
+/** The rate limit of requests without a key: of this process, or of all that share a store. */
+export type Limiter = SlidingWindow | SharedWindow;
 
 const timedOut = () => new Error(`the store did not respond within ${TIMEOUT_MS} ms`);

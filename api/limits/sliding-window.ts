@@ -1,4 +1,4 @@
-import { AdmissionRing } from "./admission-ring.ts";
+import { Problem } from "../problem.ts";
 
 export type Limit = { requests: number; windowMs: number };
 
@@ -10,41 +10,46 @@ export type Decision = {
   resetMs: number;
 };
 
-/** A client with admissions in the window. */
-type Client = {
-  name: string;
-  admissions: number;
-  /** Ids of its first and last admission in the ring. */
-  first: number;
-  last: number;
-};
-
 /** Many times what one process can answer within ten seconds. A million clients with a request each take some 200 MB. */
 const MAX_ADMISSIONS = 2 ** 21;
 const MAX_CLIENTS = 2 ** 20;
-/** A request adds one admission and releases up to this many: no request pays for a crowd that has left. */
-const RELEASED_PER_REQUEST = 3;
-/** Takes some 20 ms. */
-const RELEASED_PER_CALL = 50_000;
 
 /** There are too many clients to count. To forget one would admit it more often than the limit allows. */
-export class WindowFullError extends Error {
+export class WindowFullError extends Problem {
   override name = "WindowFullError";
+
+  constructor() {
+    const detail = "Too many clients for the rate limit to count. Try again in a moment, or with an API key.";
+    super("overloaded", detail, { headers: { "Retry-After": "2" } });
+  }
+}
+
+/** Clients with the times of their admissions, oldest first. */
+class Generation {
+  readonly clients = new Map<string, number[]>();
+  admissions = 0;
+  newestAt = Number.NEGATIVE_INFINITY;
+
+  constructor(readonly startedAt = Number.NEGATIVE_INFINITY) {}
 }
 
 /**
  * An exact sliding window. It never admits a client more often than the limit in any span of the window's length, and
  * never rejects a client that was admitted less often. It remembers every admission as long as it counts.
+ *
+ * A client moves to the current generation with each admission. The previous one is forgotten as a whole, when all of
+ * its admissions have expired: no request pays for a crowd that has left.
  */
 export class SlidingWindow {
-  readonly #limit: Limit;
+  readonly limit: Limit;
   readonly #now: () => number;
-  readonly #clients = new Map<string, Client>();
-  readonly #ring = new AdmissionRing<Client>();
+  /** No older than the window. */
+  #current = new Generation();
+  #previous = new Generation();
 
   /** @param now - a monotonic clock in milliseconds */
   constructor(limit: Limit, now: () => number = () => performance.now()) {
-    this.#limit = limit;
+    this.limit = limit;
     this.#now = now;
   }
 
@@ -55,87 +60,101 @@ export class SlidingWindow {
    */
   take(name: string, count = 1, retried = count): Decision {
     const now = this.#now();
-    const known = this.#find(name, now, count);
-    if (known && known.admissions + count > this.#limit.requests) {
-      return { isAdmitted: false, ...this.#describe(known, now, retried) };
+    const times = this.#find(name, now);
+    if (times.length > 0 && times.length + count > this.limit.requests) {
+      return { isAdmitted: false, ...this.#describe(times, now, retried) };
     }
-    if (!this.#hasRoom(known, count)) throw new WindowFullError();
-    return { isAdmitted: true, ...this.#describe(this.#admit(known, name, now, count), now, 1) };
+    if (!this.#hasRoom(times, count)) throw new WindowFullError();
+    return { isAdmitted: true, ...this.#describe(this.#admit(name, times, now, count), now, 1) };
   }
 
   /** Records requests that the shared window admitted, if there is room. */
   record(name: string, count = 1): void {
     const now = this.#now();
-    const known = this.#find(name, now, count);
-    if (this.#hasRoom(known, count)) this.#admit(known, name, now, count);
+    const times = this.#find(name, now);
+    if (this.#hasRoom(times, count)) this.#admit(name, times, now, count);
   }
 
-  /** Frees the memory of expired admissions. Called periodically, as requests alone free too little. */
+  /** Takes back a client's newest admission. */
+  giveBack(name: string): void {
+    const generation = this.#generationOf(name);
+    const times = generation.clients.get(name) ?? [];
+    if (times.pop() === undefined) return;
+    generation.admissions--;
+    if (times.length === 0) generation.clients.delete(name);
+  }
+
+  /** Frees the memory of expired admissions, as every request does. */
   release(): void {
-    this.#releaseOldest(this.#now(), RELEASED_PER_CALL);
-    this.#ring.shrink();
+    this.#forgetExpired(this.#now());
   }
 
   /** Number of remembered clients. */
   get size(): number {
-    return this.#clients.size;
+    this.release();
+    return this.#current.clients.size + this.#previous.clients.size;
   }
 
   /** Describes the remaining requests, and the time until `wanted` more are admitted together. */
-  #describe(client: Client, now: number, wanted: number): Omit<Decision, "isAdmitted"> {
-    const { requests, windowMs } = this.#limit;
+  #describe(times: readonly number[], now: number, wanted: number): Omit<Decision, "isAdmitted"> {
+    const { requests, windowMs } = this.limit;
     // All admissions above the limit have to leave the window first. record() may exceed it too.
-    let next = client.first;
-    for (let excess = client.admissions + wanted - requests; excess > 1; excess--) next = this.#ring.nextOf(next);
-    return {
-      remaining: Math.max(0, requests - client.admissions),
-      resetMs: windowMs - (now - this.#ring.timeOf(next)),
-    };
+    const next = times[Math.max(0, times.length + wanted - requests - 1)] ?? now;
+    return { remaining: Math.max(0, requests - times.length), resetMs: windowMs - (now - next) };
   }
 
-  /** Finds a client that has admissions in the window. */
-  #find(name: string, now: number, count: number): Client | undefined {
-    this.#releaseOldest(now, RELEASED_PER_REQUEST * count);
-    const client = this.#clients.get(name);
-    while (client && client.admissions > 0 && this.#hasExpired(client.first, now)) this.#releaseFirst(client);
-    return client && client.admissions > 0 ? client : undefined;
+  /** Finds the times of a client's admissions in the window. */
+  #find(name: string, now: number): number[] {
+    this.#forgetExpired(now);
+    const generation = this.#generationOf(name);
+    const times = generation.clients.get(name);
+    if (!times) return [];
+    const counted = times.findIndex((time) => !this.#hasExpired(time, now));
+    const expired = counted === -1 ? times.length : counted;
+    if (expired > 0) times.splice(0, expired);
+    generation.admissions -= expired;
+    if (times.length === 0) generation.clients.delete(name);
+    return times;
   }
 
-  #hasExpired(id: number, now: number): boolean {
-    return now - this.#ring.timeOf(id) >= this.#limit.windowMs;
+  #generationOf(name: string): Generation {
+    return this.#current.clients.has(name) ? this.#current : this.#previous;
   }
 
-  #releaseFirst(client: Client): void {
-    client.first = this.#ring.nextOf(client.first);
-    client.admissions--;
-    if (client.admissions === 0) this.#clients.delete(client.name);
+  #hasExpired(time: number, now: number): boolean {
+    return now - time >= this.limit.windowMs;
   }
 
-  /** Removes expired admissions of all clients from the ring, up to `max`. */
-  #releaseOldest(now: number, max: number): void {
-    const ring = this.#ring;
-    for (let left = max; left > 0 && ring.length > 0 && this.#hasExpired(ring.oldestId, now); left--) {
-      const client = ring.clientOf(ring.oldestId);
-      // #find() has already released it if the client came back.
-      if (client && client.admissions > 0 && client.first === ring.oldestId) this.#releaseFirst(client);
-      ring.removeOldest();
+  #forgetExpired(now: number): void {
+    if (this.#hasExpired(this.#current.startedAt, now)) {
+      this.#previous = this.#current;
+      this.#current = new Generation(now);
+    }
+    if (this.#previous.clients.size > 0 && this.#hasExpired(this.#previous.newestAt, now)) {
+      this.#previous = new Generation();
     }
   }
 
-  #hasRoom(known: Client | undefined, count: number): boolean {
-    return this.#ring.length + count <= MAX_ADMISSIONS && (known !== undefined || this.#clients.size < MAX_CLIENTS);
+  #hasRoom(times: readonly number[], count: number): boolean {
+    const [current, previous] = [this.#current, this.#previous];
+    const isFull = current.clients.size + previous.clients.size >= MAX_CLIENTS;
+    return current.admissions + previous.admissions + count <= MAX_ADMISSIONS && (times.length > 0 || !isFull);
   }
 
-  #admit(known: Client | undefined, name: string, now: number, count: number): Client {
-    const client = known ?? { name, admissions: 0, first: 0, last: 0 };
-    if (!known) this.#clients.set(name, client);
-    for (let index = 0; index < count; index++) {
-      const id = this.#ring.push(client, now);
-      if (client.admissions === 0) client.first = id;
-      else this.#ring.link(client.last, id);
-      client.last = id;
-      client.admissions++;
+  /** @returns the times of the client's admissions */
+  #admit(name: string, times: number[], now: number, count: number): number[] {
+    const current = this.#current;
+    if (this.#previous.clients.delete(name)) {
+      this.#previous.admissions -= times.length;
+      current.admissions += times.length;
     }
-    return client;
+    const added = new Array<number>(count).fill(now);
+    // push() reserves room for 16 more: most clients of a crowd send one request.
+    const all = times.length === 0 ? added : times;
+    if (all === times) times.push(...added);
+    current.clients.set(name, all);
+    current.admissions += count;
+    current.newestAt = now;
+    return all;
   }
 }

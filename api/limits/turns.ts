@@ -1,14 +1,15 @@
-/** Gives a place back. Calling it again does nothing. */
+/** Gives places back. Calling it again does nothing. */
 export type Release = () => void;
 
-type Waiting = { grant: (release: Release) => void; timer: NodeJS.Timeout };
+/** A request that waits for places. */
+type Waiting = { weight: number; max: number | undefined; grant: () => void };
 
-type Caller = { inFlight: number; maxInFlight: number; waiting: Waiting[] };
+type Caller = { held: number; waiting: Waiting[] };
 
 type Options = {
   /** Places for all callers. */
   places: number;
-  /** Maximum requests of one caller that wait for a place, and for how long. */
+  /** Maximum requests of one caller that wait, and for how long. */
   maxWaiting: number;
   maxWaitMs: number;
   /** Creates the error for a request that gets no place. */
@@ -18,16 +19,16 @@ type Options = {
 };
 
 /**
- * Places that callers share. Each caller has a maximum, so one alone cannot hold all places. When no place is free,
- * callers are served in turn, one request each: many requests of one caller wait for each other, not others for them.
+ * A fair semaphore. A caller holds at most as many places as it leaves free: alone half of them, beside another caller
+ * a third. So a flood of one caller waits for itself, and hardly any other request waits. When places are short,
+ * callers are served in turn, one request each.
  */
 export class Turns {
   readonly #options: Options;
   readonly #load: { waiting: number };
   #free: number;
+  /** Callers with requests that hold places or wait. The one that was served last is the last. */
   readonly #callers = new Map<string, Caller>();
-  /** Callers with waiting requests, the next one first. */
-  readonly #queue = new Map<string, Caller>();
 
   constructor(options: Options) {
     this.#options = options;
@@ -36,63 +37,74 @@ export class Turns {
   }
 
   /**
-   * Takes a place: at once if one is free and the caller has fewer than its maximum. Throws if too many of the caller's
-   * requests are waiting, or after the maximum wait.
-   * @param maxInFlight - the caller's maximum, from now on
+   * Waits for places. Rejects if too many of the caller's requests wait already, or after the maximum wait.
+   * @param weight - places that the request takes
+   * @param max - the caller's maximum of places, instead of as many as it leaves free
    */
-  take(name: string, maxInFlight: number): Release | Promise<Release> {
-    const caller = this.#callers.get(name) ?? { inFlight: 0, maxInFlight, waiting: [] };
-    caller.maxInFlight = maxInFlight;
-    if (this.#free > 0 && caller.inFlight < maxInFlight) return this.#hold(name, caller);
-    if (caller.waiting.length >= this.#options.maxWaiting) throw this.#options.refuse();
+  async take(name: string, weight = 1, max?: number): Promise<Release> {
+    const { maxWaiting, maxWaitMs, refuse } = this.#options;
+    const caller = this.#callers.get(name) ?? { held: 0, waiting: [] };
+    if (caller.waiting.length >= maxWaiting) throw refuse();
     this.#callers.set(name, caller);
-    this.#queue.set(name, caller);
-    return new Promise((grant, reject) => {
+    return new Promise((resolve, reject) => {
       const timer = setTimeout(() => {
-        caller.waiting.splice(caller.waiting.indexOf(waiting), 1);
-        this.#load.waiting--;
+        this.#leave(caller, waiting);
         this.#forgetIdle(name, caller);
-        reject(this.#options.refuse());
-      }, this.#options.maxWaitMs);
-      const waiting = { grant, timer };
+        // It may have kept places free for itself.
+        this.#serve();
+        reject(refuse());
+      }, maxWaitMs);
+      const grant = () => {
+        clearTimeout(timer);
+        this.#leave(caller, waiting);
+        resolve(this.#hold(name, caller, weight));
+      };
+      const waiting = { weight, max, grant };
       caller.waiting.push(waiting);
       this.#load.waiting++;
+      this.#serve();
     });
   }
 
-  #hold(name: string, caller: Caller): Release {
-    this.#free--;
-    caller.inFlight++;
-    this.#callers.set(name, caller);
+  #leave(caller: Caller, waiting: Waiting): void {
+    caller.waiting.splice(caller.waiting.indexOf(waiting), 1);
+    this.#load.waiting--;
+  }
+
+  #hold(name: string, caller: Caller, weight: number): Release {
+    this.#free -= weight;
+    caller.held += weight;
     let isHeld = true;
     return () => {
       if (!isHeld) return;
       isHeld = false;
-      this.#free++;
-      caller.inFlight--;
-      this.#serveNext();
+      this.#free += weight;
+      caller.held -= weight;
       this.#forgetIdle(name, caller);
+      this.#serve();
     };
   }
 
-  #serveNext(): void {
-    for (const [name, caller] of this.#queue) {
-      if (caller.inFlight >= caller.maxInFlight) continue;
-      const next = caller.waiting.shift();
+  /** Serves the next request of each caller in turn, as long as there are places. */
+  #serve(): void {
+    for (const [name, caller] of this.#callers) {
+      if (this.#free === 0) return;
+      const [next] = caller.waiting;
+      if (!next || !this.#hasShare(caller, next)) continue;
+      // Keep what is free for it: smaller requests would overtake it forever.
+      if (next.weight > this.#free) return;
+      next.grant();
       // Behind the others.
-      this.#queue.delete(name);
-      if (caller.waiting.length > 0) this.#queue.set(name, caller);
-      if (!next) continue;
-      clearTimeout(next.timer);
-      this.#load.waiting--;
-      next.grant(this.#hold(name, caller));
-      return;
+      this.#callers.delete(name);
+      this.#callers.set(name, caller);
     }
   }
 
-  #forgetIdle(name: string, { inFlight, waiting }: Caller): void {
-    if (waiting.length > 0) return;
-    this.#queue.delete(name);
-    if (inFlight === 0) this.#callers.delete(name);
+  #hasShare({ held }: Caller, { weight, max = this.#free - weight }: Waiting): boolean {
+    return held === 0 || held + weight <= max;
+  }
+
+  #forgetIdle(name: string, { held, waiting }: Caller): void {
+    if (held === 0 && waiting.length === 0) this.#callers.delete(name);
   }
 }

@@ -2,7 +2,7 @@ import type { Counter } from "prom-client";
 import { networkName } from "../../registry/networks.ts";
 import { BatchLoad, MAX_BATCH_SIZE } from "../database/batch-queue.ts";
 import type { Database } from "../database/database.ts";
-import type { Limiter } from "../limits/limiter.ts";
+import type { Limiter } from "../limits/shared-window.ts";
 import { PROBLEMS } from "../problem.ts";
 import { type ChainState, newestKnownBlock, type Shards } from "../shards/shards.ts";
 import { MetricRegistry, type ReadValues } from "./metric-registry.ts";
@@ -81,13 +81,13 @@ const addLimitMetrics = (registry: MetricRegistry, limiter: Limiter) => {
     ["outcome"],
     () => Object.entries(requests).map(([outcome, count]) => [count, { outcome }]),
   );
-  registry.addGauge("rate_limit_clients", "Clients in this process's memory.", [], () => [[limiter.countClients()]]);
-  if (limiter.isShared() !== null) {
+  registry.addGauge("rate_limit_clients", "Clients in this process's memory.", [], () => [[limiter.size]]);
+  if ("isShared" in limiter) {
     registry.addGauge(
       "rate_limit_shared",
       "1 while all processes share one limit, 0 while their store is unreachable and each applies its own.",
       [],
-      () => [[limiter.isShared() ? 1 : 0]],
+      () => [[limiter.isShared ? 1 : 0]],
     );
   }
   return requests;

@@ -1,38 +1,47 @@
 import type { ApiMiddleware } from "../context.ts";
 import { overloaded } from "../database/problems.ts";
-import { RecentCallers } from "../limits/recent-callers.ts";
 import { Turns } from "../limits/turns.ts";
 import type { Metrics } from "../metrics/metrics.ts";
 
-/** Requests that are answered at a time. A caller that asks alone may have all of them. */
-const PLACES = 512;
-/** Requests of one caller while there are others, who wait for these, and to pages: they are no others. */
-const MAX_BESIDE_OTHERS = 12;
+/** Places for requests that are answered. A caller alone has half of them: two batches of questions. */
+const PLACES = 128;
 /** Together with a query's deadline, a question ends within 2 s. */
 const MAX_WAIT_MS = 600;
+/** A page of a list, of up to 1,000 rows. */
+const IS_LIST = /^\/(registry\/v[12]\/0x|wallets\/)/;
+const LIST_WEIGHT = 4;
+/** Bytes of a body for each place: some 60 checks. */
+const BYTES_PER_PLACE = 16_384;
+const MAX_BODY_WEIGHT = 16;
+
+/** Bodies that are in memory, of up to 1 MB each. They may arrive slowly. */
+const BODIES = 128;
 
 /** Answers the requests of callers in turn, on every route: a flood of one caller hardly delays others. */
 export const takeTurns = ({ turns: load }: Pick<Metrics, "turns">): ApiMiddleware => {
-  const callers = new RecentCallers();
-  const turns = new Turns({
-    places: PLACES,
-    maxWaiting: 1_000,
-    maxWaitMs: MAX_WAIT_MS,
-    load,
-    refuse: () => overloaded("Too many of your requests wait to be answered. Send fewer at a time."),
-  });
+  const refuse = () => overloaded("Too many of your requests wait to be answered. Send fewer at a time.");
+  const turns = new Turns({ places: PLACES, maxWaiting: 1_000, maxWaitMs: MAX_WAIT_MS, load, refuse });
+  const bodies = new Turns({ places: BODIES, maxWaiting: 16, maxWaitMs: 5_000, refuse });
   return async (c, next) => {
-    const { name, asks } = c.get("caller");
-    const takeTurn = () => turns.take(name, asks && !callers.record(name) ? PLACES : MAX_BESIDE_OTHERS);
-    let release = await takeTurn();
-    c.set("endTurn", () => release());
-    c.set("takeTurn", async () => {
-      release = await takeTurn();
+    const { client, key } = c.get("caller");
+    const name = key?.owner ?? client;
+    let endTurn = await turns.take(name, IS_LIST.test(c.req.path) ? LIST_WEIGHT : 1);
+    c.set("endTurn", () => endTurn());
+    c.set("readOutsideTurn", async (read) => {
+      endTurn();
+      const forgetBody = await bodies.take(client);
+      try {
+        const text = await read();
+        endTurn = await turns.take(name, Math.min(1 + Math.floor(text.length / BYTES_PER_PLACE), MAX_BODY_WEIGHT));
+        return text;
+      } finally {
+        forgetBody();
+      }
     });
     try {
       await next();
     } finally {
-      release();
+      endTurn();
     }
   };
 };

@@ -1,10 +1,10 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { pino } from "pino";
+import { createApp } from "../../api/app.ts";
 import { Database } from "../../api/database/database.ts";
 import { readBuild } from "../../api/health/read-build.ts";
-import { startLimiter } from "../../api/limits/limiter.ts";
-import { createService } from "../../api/service.ts";
+import { SlidingWindow } from "../../api/limits/sliding-window.ts";
 import { parseApiSettings } from "../../api/settings.ts";
 import { renderClientChecks } from "./render-client-checks.ts";
 
@@ -18,10 +18,10 @@ writeFileSync(join(ROOT, "client/src/checks.ts"), renderClientChecks());
 const log = pino({ enabled: false });
 const database = new Database("", log);
 const settings = parseApiSettings({});
-const { document } = await createService(settings, {
+const { document } = await createApp(settings, {
   primary: database,
   database,
-  limiter: await startLimiter(settings.limit, null, log),
+  limiter: new SlidingWindow(settings.limit),
   build: readBuild({}),
   log,
 });

@@ -227,11 +227,28 @@ test("take() with a number admits all or none, and returns the time until as man
   expect(window.take("client", 20, 22)).toEqual({ isAdmitted: false, remaining: 1, resetMs: 9_000 });
 });
 
-test("take() releases only a few expired clients per request, so that none is slow", () => {
+test("a crowd is forgotten as a whole when its last admission has left the window: no request pays for it", () => {
   const { clock, window } = createWindow();
   for (let index = 0; index < 20_000; index++) window.take(`client ${index}`);
+  clock.now = 5_000;
+  window.take("later");
   clock.now = 10_000;
-  window.take("next");
-  expect(window.size, "left to later requests").toBeGreaterThan(19_990);
-  expect(window.size).toBeLessThan(20_000);
+  expect(window.take("next").remaining).toBe(24);
+  expect(window.take("later").remaining, "remembered, as its first admission counts").toBe(23);
+  expect(window.take("client 0").remaining, "its first admission has left").toBe(24);
+  clock.now = 15_000;
+  expect(window.size).toBe(3);
+});
+
+test("giveBack() takes back the newest admission", () => {
+  const { clock, window } = createWindow({ requests: 2, windowMs: 10_000 });
+  window.take("client");
+  clock.now = 1_000;
+  window.take("client");
+  window.giveBack("client");
+  expect(window.take("client")).toEqual({ isAdmitted: true, remaining: 0, resetMs: 9_000 });
+  window.giveBack("client");
+  window.giveBack("client");
+  window.giveBack("client");
+  expect(window.size).toBe(0);
 });

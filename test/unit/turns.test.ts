@@ -1,6 +1,5 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { describe, expect, test } from "vitest";
-import { RecentCallers } from "../../api/limits/recent-callers.ts";
 import { type Release, Turns } from "../../api/limits/turns.ts";
 
 const createTurns = (options: { places: number; maxWaiting?: number; maxWaitMs?: number }) =>
@@ -8,18 +7,11 @@ const createTurns = (options: { places: number; maxWaiting?: number; maxWaitMs?:
 
 const ignore = () => {};
 
-/** Sends a request. Returns true if it has to wait. */
-const mustWait = (turns: Turns, caller: string, most: number): boolean => {
-  const turn = turns.take(caller, most);
-  if (turn instanceof Promise) turn.catch(ignore);
-  return turn instanceof Promise;
-};
-
-/** Sends requests, named after their callers, and returns a function that ends the oldest one and lists those with a place. */
-const send = (turns: Turns, callers: readonly string[], most: number) => {
+/** Sends requests, named after their callers, and returns a function that ends the oldest ones and lists those with places. */
+const send = (turns: Turns, callers: readonly string[], weight?: number, max?: number) => {
   const served: { caller: string; release: Release }[] = [];
   for (const caller of callers) {
-    Promise.resolve(turns.take(caller, most)).then((release) => served.push({ caller, release }), ignore);
+    turns.take(caller, weight, max).then((release) => served.push({ caller, release }), ignore);
   }
   return async (ended = 0) => {
     await nextTurn();
@@ -32,15 +24,20 @@ const send = (turns: Turns, callers: readonly string[], most: number) => {
 };
 
 describe("Turns", () => {
-  test("gives a free place at once, up to the caller's maximum", async () => {
-    const turns = createTurns({ places: 4 });
-    const list = send(turns, [..."aaaab"], 3);
-    expect(await list()).toBe("aaab");
-    expect(mustWait(turns, "c", 3), "all four are in use").toBe(true);
+  test("gives a caller as many places as it leaves free", async () => {
+    const turns = createTurns({ places: 12 });
+    const first = send(turns, [..."aaaaaaaa"]);
+    expect(await first()).toBe("aaaaaa");
+    const second = send(turns, [..."bbbbb"]);
+    expect(await second()).toBe("bbb");
+    expect(await send(turns, [..."ccc"])()).toBe("c");
+    // What a gives back is free for all, and a holds more than the others.
+    expect(await first(2)).toBe("aaaa");
+    expect(await second()).toBe("bbb");
   });
 
   test("serves waiting callers in turn, one request each", async () => {
-    const list = send(createTurns({ places: 2 }), [..."aaaaaabcb"], 2);
+    const list = send(createTurns({ places: 2 }), [..."aaaaaabcb"], 1, 2);
     expect(await list()).toBe("aa");
     expect(await list(1)).toBe("aa");
     expect(await list(1)).toBe("ab");
@@ -52,51 +49,60 @@ describe("Turns", () => {
 
   test("skips a caller that has its maximum, and leaves a place free for others", async () => {
     const turns = createTurns({ places: 3 });
-    const list = send(turns, [..."aaa"], 2);
-    const release = await turns.take("b", 2);
+    const list = send(turns, [..."aaa"], 1, 2);
+    const release = await turns.take("b", 1, 2);
     release();
     expect(await list()).toBe("aa");
-    expect(mustWait(turns, "b", 2)).toBe(false);
+    expect(await send(turns, ["b"], 1, 2)()).toBe("b");
+  });
+
+  test("counts a request with its weight, and lets no smaller one overtake it forever", async () => {
+    const turns = createTurns({ places: 8 });
+    const small = send(turns, [..."abcdef"]);
+    expect(await small()).toBe("abcdef");
+    const large = send(turns, ["g"], 4);
+    const later = send(turns, [..."hi"]);
+    expect([await large(), await later()]).toEqual(["", ""]);
+    await small(1);
+    expect([await large(), await later()]).toEqual(["", ""]);
+    await small(1);
+    expect([await large(), await later()]).toEqual(["g", ""]);
+    await small(1);
+    expect(await later()).toBe("h");
+  });
+
+  test("gives a caller a place beyond its share if it has none", async () => {
+    expect(await send(createTurns({ places: 4 }), [..."aa"], 4)()).toBe("a");
   });
 
   test("refuses a request of a caller with too many that wait, and no other caller's", async () => {
     const turns = createTurns({ places: 1, maxWaiting: 2 });
-    const list = send(turns, [..."aaa"], 1);
-    expect(() => turns.take("a", 1)).toThrow("refused");
-    send(turns, ["b"], 1);
+    const list = send(turns, [..."aaa"]);
+    await expect(turns.take("a")).rejects.toThrow("refused");
+    const other = send(turns, ["b"]);
     expect(await list(1)).toBe("a");
+    await list(1);
+    expect(await other()).toBe("b");
   });
 
   test("refuses a request that has waited too long, and serves the next one", async () => {
-    const turns = createTurns({ places: 1, maxWaitMs: 50 });
-    const release = await turns.take("a", 1);
-    await expect(turns.take("a", 1)).rejects.toThrow("refused");
-    const next = turns.take("b", 1);
+    const turns = createTurns({ places: 2, maxWaitMs: 50 });
+    const release = await turns.take("a");
+    await expect(turns.take("a", 2)).rejects.toThrow("refused");
+    const large = turns.take("b", 2);
+    const next = send(turns, ["c"]);
+    expect(await next(), "b has its turn first").toBe("");
+    await expect(large).rejects.toThrow("refused");
+    expect(await next()).toBe("c");
     release();
-    (await next)();
-    expect(mustWait(turns, "a", 1)).toBe(false);
+    expect(await send(turns, ["a"])()).toBe("a");
   });
 
-  test("counts a place that is released twice once", async () => {
+  test("counts places that are released twice once", async () => {
     const turns = createTurns({ places: 1 });
-    const release = await turns.take("a", 1);
+    const release = await turns.take("a");
     release();
     release();
-    await turns.take("b", 1);
-    expect(mustWait(turns, "c", 1)).toBe(true);
+    expect(await send(turns, ["b", "c"])()).toBe("b");
   });
-});
-
-test("RecentCallers remembers others until the end of the next second", () => {
-  let now = 0;
-  const callers = new RecentCallers(() => now);
-  expect(callers.record("a")).toBe(false);
-  expect(callers.record("b")).toBe(true);
-  expect(callers.record("a")).toBe(true);
-  now = 1_999;
-  expect(callers.record("a")).toBe(true);
-  now = 2_000;
-  expect(callers.record("a")).toBe(false);
-  now = 10_000;
-  expect(callers.record("b"), "the caller of long ago is forgotten").toBe(false);
 });
