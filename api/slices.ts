@@ -3,17 +3,21 @@ import { setImmediate as nextTurn } from "node:timers/promises";
 /** Values that are used in one turn of the event loop: some 0.1 to 0.2 ms. */
 const SLICE = 10;
 
-/** Creates a function that waits for a turn of the event loop of its own: between two calls, others have theirs. */
-export const createTurnQueue = (): (() => Promise<void>) => {
+/**
+ * Creates a function that waits for a turn of the event loop.
+ * @param size - calls that continue in the same turn; the next ones have a later turn
+ */
+export const createTurnQueue = (size: number): (() => Promise<void>) => {
+  let calls = 0;
   let last = Promise.resolve();
   return () => {
-    last = last.then(() => nextTurn());
+    if (calls++ % size === 0) last = last.then(() => nextTurn());
     return last;
   };
 };
 
 /** All requests together run one slice in a turn of the event loop. */
-const waitForSlice = createTurnQueue();
+const waitForSlice = createTurnQueue(1);
 
 /** Calls a function for each value. Other requests are answered between slices, however many requests have slices. */
 export const inSlices = async <Value>(

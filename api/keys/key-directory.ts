@@ -78,9 +78,10 @@ export class KeyDirectory {
     return reading;
   }
 
-  /** True if the key was found before, and may have expired in the cache. */
-  hasFound(text: string): boolean {
-    return this.#known.has(hashKey(text));
+  /** True if looking the key up is due or under way: it was found before, or another request waits for it. */
+  isExpected(text: string): boolean {
+    const hash = hashKey(text);
+    return this.#known.has(hash) || this.#inFlight.has(hash);
   }
 
   /** Expires a key in the cache: once revoked, it stops working in this process at once. */

@@ -25,8 +25,8 @@ export const identify = ({ keys, limit, trustedProxies, now }: Identification): 
   const findKey = async (text: string, client: string, connection: Socket): Promise<KeyLookup> => {
     const cached = keys.findCached(text, connection);
     if (cached) return cached;
-    // A key in use never waits for made-up ones. It takes a query a minute.
-    if (keys.hasFound(text)) return keys.find(text, connection);
+    // A key in use takes a query a minute, whatever made-up ones come beside it.
+    if (keys.isExpected(text)) return keys.find(text, connection);
     // Counted before the query, so that a flood causes no more of them.
     const { isAdmitted, resetMs } = lookups.take(client);
     if (!isAdmitted) return refuse(tooManyKeys(resetMs));
@@ -73,4 +73,4 @@ const createClientFinder = (trustedProxies: TrustedProxies | null) => {
   };
 };
 
-const tooManyKeys = (resetMs: number) => tooManyRequests(resetMs, "Too many unknown API keys came from this address.");
+const tooManyKeys = (resetMs: number) => tooManyRequests(resetMs, "Too many new API keys came from this address.");

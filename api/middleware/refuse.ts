@@ -1,9 +1,10 @@
 import { Problem } from "../problem.ts";
 import { createTurnQueue } from "../slices.ts";
 
-const waitToRefuse = createTurnQueue();
+/** Refusals in a turn of the event loop, of all clients together. A flood of them delays itself. */
+const waitToRefuse = createTurnQueue(2);
 
-/** Throws a problem. All refusals together take one in a turn of the event loop: a flood of them delays itself. */
+/** Throws a problem when it is its turn. */
 export const refuse = async (problem: Problem): Promise<never> => {
   await waitToRefuse();
   throw problem;

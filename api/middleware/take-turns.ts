@@ -3,16 +3,15 @@ import { overloaded } from "../database/problems.ts";
 import { Turns } from "../limits/turns.ts";
 import type { Metrics } from "../metrics/metrics.ts";
 
-/** Places for requests that are answered. A caller alone has half of them: two batches of questions. */
-const PLACES = 128;
+/** Places for requests that are answered. A caller alone has half of them: enough to keep the process busy. */
+const PLACES = 48;
 /** Together with a query's deadline, a question ends within 2 s. */
 const MAX_WAIT_MS = 600;
 /** A page of a list, of up to 1,000 rows. */
 const IS_LIST = /^\/(registry\/v[12]\/0x|wallets\/)/;
-const LIST_WEIGHT = 4;
-/** Bytes of a body for each place: some 60 checks. */
-const BYTES_PER_PLACE = 16_384;
-const MAX_BODY_WEIGHT = 16;
+const LIST_WEIGHT = 2;
+/** Bytes of a body for each place: a body has at most a million. */
+const BYTES_PER_PLACE = 131_072;
 
 /** Bodies that are in memory, of up to 1 MB each. They may arrive slowly. */
 const BODIES = 128;
@@ -32,7 +31,7 @@ export const takeTurns = ({ turns: load }: Pick<Metrics, "turns">): ApiMiddlewar
       const forgetBody = await bodies.take(client);
       try {
         const text = await read();
-        endTurn = await turns.take(name, Math.min(1 + Math.floor(text.length / BYTES_PER_PLACE), MAX_BODY_WEIGHT));
+        endTurn = await turns.take(name, 1 + Math.floor(text.length / BYTES_PER_PLACE));
         return text;
       } finally {
         forgetBody();
