@@ -24,16 +24,13 @@ const send = (turns: Turns, callers: readonly string[], weight?: number, max?: n
 };
 
 describe("Turns", () => {
-  test("gives a caller as many places as it leaves free", async () => {
-    const turns = createTurns({ places: 12 });
+  test("gives a caller a sixteenth of the places that it leaves free", async () => {
+    const turns = createTurns({ places: 102 });
     const first = send(turns, [..."aaaaaaaa"]);
-    expect(await first()).toBe("aaaaaa");
-    const second = send(turns, [..."bbbbb"]);
-    expect(await second()).toBe("bbb");
-    expect(await send(turns, [..."ccc"])()).toBe("c");
-    // What a gives back is free for all, and a holds more than the others.
-    expect(await first(2)).toBe("aaaa");
-    expect(await second()).toBe("bbb");
+    expect(await first(), "6 of 96").toBe("aaaaaa");
+    expect(await send(turns, [..."bbbbbbb"])(), "5 of 91").toBe("bbbbb");
+    expect(await first(1), "5 of 92").toBe("aaaaa");
+    expect(await first(1)).toBe("aaaaa");
   });
 
   test("serves waiting callers in turn, one request each", async () => {
