@@ -44,11 +44,18 @@ export class Turns {
    * @param weight - places that the request takes
    * @param max - the caller's maximum of places, instead of a share of those that are free
    */
-  async take(name: string, weight = 1, max?: number): Promise<Release> {
-    const { maxWaiting, maxWaitMs, refuse } = this.#options;
+  take(name: string, weight = 1, max?: number): Release | Promise<Release> {
     const caller = this.#callers.get(name) ?? { held: 0, waiting: [] };
-    if (caller.waiting.length >= maxWaiting) throw refuse();
     this.#callers.set(name, caller);
+    // While half of the places are free, others wait only for their own share.
+    const isAtOnce = this.#free > this.#options.places / 2 && caller.waiting.length === 0;
+    if (isAtOnce && this.#hasShare(caller, { weight, max })) return this.#hold(name, caller, weight);
+    return this.#wait(name, caller, weight, max);
+  }
+
+  async #wait(name: string, caller: Caller, weight: number, max: number | undefined): Promise<Release> {
+    const { maxWaiting, maxWaitMs, refuse } = this.#options;
+    if (caller.waiting.length >= maxWaiting) throw refuse();
     return new Promise((resolve, reject) => {
       const timer = setTimeout(() => {
         this.#leave(caller, waiting);
@@ -84,7 +91,7 @@ export class Turns {
       this.#free += weight;
       caller.held -= weight;
       this.#forgetIdle(name, caller);
-      this.#serve();
+      if (this.#load.waiting > 0) this.#serve();
     };
   }
 
@@ -103,8 +110,8 @@ export class Turns {
     }
   }
 
-  #hasShare({ held }: Caller, { weight, max = (this.#free - weight) * SHARE }: Waiting): boolean {
-    return held === 0 || held + weight <= max;
+  #hasShare({ held }: Caller, { weight, max }: Pick<Waiting, "weight" | "max">): boolean {
+    return held === 0 || held + weight <= (max ?? (this.#free - weight) * SHARE);
   }
 
   #forgetIdle(name: string, { held, waiting }: Caller): void {

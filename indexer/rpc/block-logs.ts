@@ -4,7 +4,7 @@ import type { Endpoints } from "./endpoints.ts";
 import { includesAddress, isFound, type JsonRpcRequest, logKey, parseLogs, type RpcLog } from "./json-rpc.ts";
 import { coversBloom, isUsable } from "./logs-bloom.ts";
 import { isBlock, MAX_RECENT_BLOCKS, type RecentBlocks } from "./recent-blocks.ts";
-import { isRefusedRange, isUnknownBlock, MissingLogsError } from "./rpc-errors.ts";
+import { isInternal, isRefusedRange, isUnknownBlock, isUnreachable, MissingLogsError } from "./rpc-errors.ts";
 
 /** Time to wait for logs that a bloom filter indicates, where no node has receipts to decide. */
 const MAX_WAIT_MS = 60_000;
@@ -58,22 +58,29 @@ export class BlockLogs {
     return isBlock(block) && isHex(block.logsBloom) ? block.logsBloom : "0x0";
   }
 
-  /**
-   * On some chains a bloom filter has more than the block's logs, or nothing at all. The receipts decide; without them,
-   * time does, or what the node returns for the registries alone.
-   */
+  /** On some chains a bloom filter has more than the block's logs, or nothing at all. The receipts decide. */
   async #coversReceipts(logs: readonly RpcLog[], hash: Hash, bloom: Hex): Promise<boolean> {
-    const request = { method: "eth_getBlockReceipts", params: [hash] };
     const transactions = this.#recent.countTransactions(hash);
-    const receipts = transactions === 0 ? [] : await this.#endpoints.request(request, isFound).catch(() => null);
+    const receipts = transactions === 0 ? [] : await this.#fetchReceipts(hash);
     if (!Array.isArray(receipts) || receipts.length !== transactions) {
-      return (isUsable(bloom) ? this.#hasWaited(hash) : true) && this.#coversRegistries(logs, hash);
+      // Without receipts and without a filter there is nothing to wait for.
+      const isFinal = (receipts === undefined && !isUsable(bloom)) || this.#hasWaited(hash);
+      return isFinal && this.#coversRegistries(logs, hash);
     }
     const emitted = receipts.flatMap((receipt) => parseLogs(receipt?.logs));
     return includesLogs(
       logs,
       emitted.filter(({ address }) => this.#isRegistry(address)),
     );
+  }
+
+  /** @returns undefined if no node has the method, null after another failure: the next attempt asks again */
+  async #fetchReceipts(hash: Hash): Promise<unknown> {
+    try {
+      return await this.#endpoints.request({ method: "eth_getBlockReceipts", params: [hash] }, isFound);
+    } catch (error) {
+      return isUnreachable(error) || isInternal(error) ? null : undefined;
+    }
   }
 
   #isRegistry(address: Address): boolean {

@@ -79,6 +79,9 @@ export const isUnreachable = (error: unknown): boolean =>
   error instanceof WebSocketRequestError ||
   error instanceof WrongChainError;
 
+/** True if a node failed, and may answer the same request later. */
+export const isInternal = (error: unknown): boolean => readCode(error) === -32603;
+
 /** True if an error, or one of its causes, matches. */
 export const hasCause = (error: unknown, matches: (cause: unknown) => boolean): boolean =>
   error instanceof BaseError ? error.walk(matches) !== null : matches(error);

@@ -210,7 +210,18 @@ describe("ChainRpc for a block that no node has", () => {
 
   test("retries while a node is behind", async ({ first, second, request }) => {
     let asked = 0;
-    const behind = () => (++asked <= 4 ? { error: { code: -32000, message: "unknown block" } } : { result: [] });
+    const block = {
+      hash: UNKNOWN,
+      parentHash: UNKNOWN,
+      number: "0x1",
+      timestamp: "0x1",
+      logsBloom: "0x0",
+      transactions: [],
+    };
+    const behind = ({ method }: { method: string }) =>
+      ++asked <= 4
+        ? { error: { code: -32000, message: "unknown block" } }
+        : { result: method === "eth_getBlockByHash" ? block : [] };
     await request({ method: "eth_getBlockByHash", params: [UNKNOWN, false] });
     first.intercept = behind;
     second.intercept = behind;

@@ -11,7 +11,7 @@ const ignore = () => {};
 const send = (turns: Turns, callers: readonly string[], weight?: number, max?: number) => {
   const served: { caller: string; release: Release }[] = [];
   for (const caller of callers) {
-    turns.take(caller, weight, max).then((release) => served.push({ caller, release }), ignore);
+    Promise.resolve(turns.take(caller, weight, max)).then((release) => served.push({ caller, release }), ignore);
   }
   return async (ended = 0) => {
     await nextTurn();
