@@ -6,6 +6,8 @@ import type { Logger } from "pino";
 import { loadAssets } from "../web/build.ts";
 import { PAGES } from "../web/pages.ts";
 import { addBulkChecks } from "./bulk/bulk-routes.ts";
+import { ChangeFeed } from "./changes/change-feed.ts";
+import { addChanges } from "./changes/change-routes.ts";
 import type { ApiContext, ApiEnv, ApiMiddleware } from "./context.ts";
 import type { Database } from "./database/database.ts";
 import { addChecks } from "./delegations/check-routes.ts";
@@ -65,7 +67,13 @@ export const createApp = async (
     () => readInsights(database, shards),
     (error) => log.error({ err: error }, "Cannot read insights"),
   );
-  const dependencies = { database, shards, batches, log };
+  const feed = new ChangeFeed({
+    database,
+    shards,
+    load: metrics.changes,
+    onError: (error) => log.error({ err: error }, "Cannot read changes"),
+  });
+  const dependencies = { database, shards, batches, feed, log };
 
   const observer = new Observer(log, metrics);
   const app = new OpenAPIHono<ApiEnv>({ strict: false });
@@ -83,6 +91,7 @@ export const createApp = async (
     addDeveloperRoutes(app, page, admitToDeveloperPage(limiter));
   }
   app.options("/registry/checks", setRequestId, answerPreflight(["POST", "OPTIONS"], ["X-API-KEY", "Content-Type"]));
+  app.options("/changes", setRequestId, answerPreflight(["GET", "HEAD", "OPTIONS"], ["X-API-KEY", "Last-Event-ID"]));
   app.options("*", setRequestId, answerPreflight(["GET", "HEAD", "OPTIONS"], ["X-API-KEY"]));
   app.use(rejectLongUrls);
 
@@ -90,6 +99,7 @@ export const createApp = async (
   addLists(app, dependencies);
   addBulkChecks(app, dependencies);
   addWalletQuestions(app, dependencies);
+  addChanges(app, dependencies);
   addNetworks(app, dependencies);
   addInsights(app, insights);
   addHealth(app, { ...dependencies, digests }, build);
@@ -110,7 +120,7 @@ export const createApp = async (
   });
 
   observer.addRoutes(app.routes);
-  return { app, document, shards, digests, metrics, usage };
+  return { app, document, shards, digests, metrics, usage, feed };
 };
 
 const PROCESS_ID = randomBytes(8).toString("hex");

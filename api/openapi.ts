@@ -37,6 +37,7 @@ export const describeService = (app: ApiApp, version: string, hasDeveloperPage: 
       { name: "v2", description: "The v2 registry: rights, and tokens by standard." },
       { name: "v1", description: "The v1 registry." },
       { name: "wallets", description: "Both registries, on several networks: for which wallets a wallet may act." },
+      { name: "changes", description: "Both registries, on several networks: every change, as it happens." },
       { name: "bulk", description: "Both registries, many checks in one request." },
       { name: "health", description: "For operators of the service." },
     ],

@@ -48,7 +48,7 @@ export const startApi = async ({
   const sharedWindow =
     limitStoreUrl === null ? null : await connectSharedWindow(limitStoreUrl, settings.limit, window, log);
   const dependencies = { primary, database, limiter: sharedWindow ?? window, build, log, now };
-  const { app, shards, digests, metrics, usage } = await createApp(settings, dependencies);
+  const { app, shards, digests, metrics, usage, feed } = await createApp(settings, dependencies);
   await Promise.race([keepMigrating(databaseUrl, signal, log), sleep(MIGRATION_WAIT_MS, undefined, { ref: false })]);
   await shards.watch(signal, log);
   const watchingDigests = digests.watch(signal, log);
@@ -77,6 +77,7 @@ export const startApi = async ({
     stop: async () => {
       stopping.abort();
       log.info("Stopping: accepting no new requests");
+      feed.stop();
       await server.stop();
       await usage.write().catch(onUsageError);
       if (!usage.isWritten) log.warn("Usage of API keys is lost: it could not be stored");

@@ -142,6 +142,19 @@ export const describePages = (description: string, schema: z.ZodType, example: u
   ...describeProblems(true),
 });
 
+/** Describes the responses of the operation that answers with a page of changes, or with a stream of them. */
+export const describeChanges = (schema: z.ZodType, example: unknown, stream: string): RouteConfig["responses"] => ({
+  200: {
+    description: "A page of changes; with `Accept: text/event-stream`, a stream of them.",
+    headers: RATE_LIMIT,
+    content: {
+      "application/json": { schema, example },
+      "text/event-stream": { schema: z.string(), example: stream },
+    },
+  },
+  ...describeProblems(true),
+});
+
 /** Describes the responses of the operation that answers many checks. */
 export const describeBulkAnswers = (
   description: string,

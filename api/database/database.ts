@@ -44,7 +44,7 @@ export class Database {
 
   /** Runs a compiled statement. In the background it has no deadline: no request waits for it. */
   read<Row>(
-    pool: "checks" | "lists" | "bulk" | "background",
+    pool: Exclude<PoolName, "cursors">,
     { name, text, params }: Statement<Row>,
     values: Record<string, unknown>,
   ): Promise<Row[]> {
@@ -75,7 +75,7 @@ export class Database {
   }
 
   poolStates(): PoolState[] {
-    return (["checks", "lists", "bulk", "cursors"] as const).map((pool) => {
+    return (["checks", "lists", "bulk", "cursors", "changes"] as const).map((pool) => {
       const { totalCount, idleCount, waitingCount } = this.#pools[pool];
       const { max: limit } = POOLS[pool];
       return { pool, busy: totalCount - idleCount, idle: idleCount, waiting: waitingCount, limit };

@@ -10,6 +10,8 @@ export const POOLS = {
   bulk: { max: 2, timeoutMs: 1_000 },
   /** Long lists. Each holds a connection while it is read. */
   cursors: { max: 4, timeoutMs: 20_000 },
+  /** Live changes: one for all readers who are up to date, one for those who catch up. */
+  changes: { max: 2, timeoutMs: 1_000 },
   /** Digests and insights, which no request waits for. */
   background: { max: 1, timeoutMs: 10_000 },
 } as const;
@@ -54,6 +56,7 @@ export const createPools = (url: string, log: Logger): Record<PoolName, pg.Pool>
     lists: createPool("lists"),
     bulk: createPool("bulk"),
     cursors: createPool("cursors"),
+    changes: createPool("changes"),
     background: createPool("background"),
   };
 };

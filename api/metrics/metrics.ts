@@ -33,11 +33,20 @@ export const createMetrics = ({ database, primary, shards, limiter, version }: M
   const requests = addLimitMetrics(registry, limiter);
   const turns = { waiting: 0 };
   registry.addGauge("requests_waiting", "Requests that wait for their caller's turn.", [], () => [[turns.waiting, {}]]);
+  const changes = addChangeMetrics(registry);
   const batches = addBatchMetrics(registry);
   addDatabaseMetrics(registry, { primary, ...(database !== primary && { replica: database }) });
   addShardMetrics(registry, shards, database);
   registry.addProcessMetrics();
-  return { addRoute, requests, turns, batches, contentType: registry.contentType, write: () => registry.metrics() };
+  return {
+    addRoute,
+    requests,
+    turns,
+    changes,
+    batches,
+    contentType: registry.contentType,
+    write: () => registry.metrics(),
+  };
 };
 
 export type Metrics = ReturnType<typeof createMetrics>;
@@ -112,6 +121,23 @@ const addBatchMetrics = (registry: MetricRegistry) => {
     Object.entries(batches).map(([kind, { waiting }]) => [waiting, { kind }]),
   );
   return batches;
+};
+
+const addChangeMetrics = (registry: MetricRegistry) => {
+  const changes = {
+    countReaders: () => 0,
+    /** When the log was last read for the readers; null without readers. */
+    readAt: null as number | null,
+    drops: 0,
+  };
+  registry.addGauge("changes_readers", "Open streams of changes.", [], () => [[changes.countReaders()]]);
+  registry.addGauge("changes_lag_seconds", "Time since the log was last read for streams; 0 without any.", [], () => [
+    [changes.readAt === null ? 0 : (performance.now() - changes.readAt) / 1000],
+  ]);
+  registry.addCounter("changes_drops_total", "Streams that were cut off because nobody read them.", [], () => [
+    [changes.drops],
+  ]);
+  return changes;
 };
 
 const addDatabaseMetrics = (registry: MetricRegistry, databasesByName: Record<string, Database>): void => {

@@ -14,7 +14,7 @@ type Admission = {
 };
 
 /** Paths with the rate limit of the contract. Every other path has a generous one. */
-const IS_QUESTION = /^\/(registry|wallets)(\/|$)/;
+const IS_QUESTION = /^\/(registry|wallets|changes)(\/|$)/;
 /** Requests to pages, documents and health: a page loads some ten files. More if the limit itself is higher. */
 const PAGE_LIMIT = { requests: 500, windowMs: 10_000 };
 

@@ -6,7 +6,7 @@ import { type Limit, SlidingWindow } from "../limits/sliding-window.ts";
 import { refuse, tooManyRequests } from "./refuse.ts";
 
 /** Paths on which an API key counts. v1 has no keys, and ignores the header. */
-const TAKES_KEY = /^\/(registry\/(v2\/|checks)|wallets\/)/;
+const TAKES_KEY = /^\/(registry\/(v2\/|checks)|wallets\/|changes)/;
 /** Unknown keys of an address that are looked up. More if the rate limit is higher. */
 const UNKNOWN_KEYS = { requests: 25, windowMs: 10_000 };
 

@@ -36,7 +36,7 @@ type AskedNetwork = { chainId: number; block: string | undefined };
 type NetworkBlock = { freshness: Freshness | null; number: string | null; timestamp: string | null };
 
 type NetworkAnswer = { freshness: Freshness; block: AnsweredBlock };
-type Unanswered = { chainId: number | null; problem: Problem };
+export type Unanswered = { chainId: number | null; problem: Problem };
 
 /** All rows, the blocks of the networks that can be answered for, and the other networks. */
 export type NetworksAnswer<Row> = {
@@ -94,10 +94,7 @@ export const askNetworks = async <Row>(
   return {
     rows,
     blocks: Object.fromEntries([...answered].map(([chainId, { block }]) => [chainId, block])),
-    unanswered: unanswered.map(({ chainId, problem }) => ({
-      chainId,
-      problem: JSON.parse(problemDocument(problem).body),
-    })),
+    unanswered: unanswered.map(showUnanswered),
     headers: createHeaders(values, [...answered.values()]),
   };
 };
@@ -143,7 +140,10 @@ const createHeaders = (
 };
 
 /** A question about all networks has no answer for those that are not known yet, or were not on an earlier page. */
-const findUnknownNetworks = (shards: Shards, { chainId, cursor }: NetworkValues): Unanswered[] => {
+export const findUnknownNetworks = (
+  shards: Shards,
+  { chainId, cursor }: Pick<NetworkValues, "chainId" | "cursor">,
+): Unanswered[] => {
   if (chainId.length > 0) return [];
   const problem =
     shards.findNotStartedProblem() ??
@@ -155,7 +155,7 @@ const findUnknownNetworks = (shards: Shards, { chainId, cursor }: NetworkValues)
 const MISSING_BEFORE = "could not be answered for on an earlier page: start again without the cursor.";
 
 /** Finds the schema with all registries that a network has: with only one of them, an answer would look complete. */
-const findSchema = (shards: Shards, chainId: number, versions: readonly RegistryVersion[]): string => {
+export const findSchema = (shards: Shards, chainId: number, versions: readonly RegistryVersion[]): string => {
   const existing = versions.filter((version) => networks.get(chainId)?.[version]);
   const [schema] = existing.map((version) => shards.findSchema(version, chainId));
   return schema ?? shards.findSchema("v2", chainId);
@@ -186,7 +186,12 @@ const requireFinal = (chainId: number, { freshness, block }: NetworkAnswer): voi
 
 const toNumber = (digits: string | null) => (digits === null ? null : Number(digits));
 
-const explainUnanswered = (unanswered: readonly Unanswered[], hasOthers: boolean): Problem => {
+export const showUnanswered = ({ chainId, problem }: Unanswered) => ({
+  chainId,
+  problem: JSON.parse(problemDocument(problem).body),
+});
+
+export const explainUnanswered = (unanswered: readonly Unanswered[], hasOthers: boolean): Problem => {
   const [{ problem: first }] = unanswered as [Unanswered];
   const reasons = unanswered.map(({ chainId, problem: { message } }) =>
     chainId === null || message.startsWith(describeChain(chainId)) ? message : `${describeChain(chainId)}: ${message}`,

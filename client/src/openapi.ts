@@ -304,6 +304,26 @@ export interface paths {
     patch?: never;
     trace?: never;
   };
+  "/changes": {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    /**
+     * Live changes
+     * @description Each delegation that is made, changed in amount or revoked, in the order of each network. With `Accept: text/event-stream` a stream of events: `change`, `undo` (all changes of a network after a block are void) and `progress` (every change up to these blocks has been sent). Each has an `id`, with which another stream (`Last-Event-ID`) or page (`cursor`) goes on. `limit` and `partial` are for pages.
+     */
+    get: operations["changes"];
+    put?: never;
+    post?: never;
+    delete?: never;
+    options?: never;
+    head?: never;
+    patch?: never;
+    trace?: never;
+  };
   "/networks": {
     parameters: {
       query?: never;
@@ -559,6 +579,46 @@ export interface components {
       logIndex: number;
       /** @description The number of the change among those of its event. */
       ordinal: number;
+    };
+    Change: {
+      /**
+       * @description changed: another amount.
+       * @enum {string}
+       */
+      kind: "made" | "changed" | "revoked";
+      /** @description The registry's event. */
+      event: string;
+      chainId: number;
+      /** @enum {string} */
+      registry: "v1" | "v2";
+      /** @enum {string} */
+      type: "ALL" | "CONTRACT" | "TOKEN";
+      /**
+       * @description null in v1.
+       * @enum {string|null}
+       */
+      tokenStandard: "ERC721" | "ERC20" | "ERC1155" | null;
+      /** @description The cold wallet, which issued the delegation. */
+      vault: string;
+      /** @description The hot wallet, which acts for it. */
+      delegate: string;
+      /** @description null: not limited to a contract. */
+      contract: string | null;
+      /** @description null: not limited to a token. */
+      tokenId: string | null;
+      /** @description bytes32; zero is full rights. */
+      rights: string;
+      /** @description The delegated balance, for ERC20 and ERC1155. */
+      amount: string | null;
+      blockNumber: number;
+      /** @description Seconds since 1970. */
+      blockTimestamp: number;
+      transactionHash: string;
+      logIndex: number;
+      /** @description The number of the change among those of its event. */
+      ordinal: number;
+      /** @description True if no reorg can undo it. */
+      final: boolean;
     };
     Networks: {
       /** @description Without an answer, if the newest indexed block is older. */
@@ -2526,6 +2586,180 @@ export interface operations {
             /** @description The cursor of the next page. */
             next: string | null;
           };
+        };
+      };
+      /** @description A parameter is bad. `errors` names every bad one. */
+      400: {
+        headers: {
+          /** @description Without a key: the number of requests (`q`) allowed in a number of seconds (`w`), as in `"default";q=25;w=10`. */
+          "RateLimit-Policy"?: string;
+          /** @description Without a key: the requests left (`r`), and the seconds until there is one more (`t`), as in `"default";r=24;t=10`. */
+          RateLimit?: string;
+          [name: string]: unknown;
+        };
+        content: {
+          "application/problem+json": components["schemas"]["Problem"];
+        };
+      };
+      /** @description The API key is misspelt, unknown or revoked. */
+      401: {
+        headers: {
+          /** @description Without a key: the number of requests (`q`) allowed in a number of seconds (`w`), as in `"default";q=25;w=10`. */
+          "RateLimit-Policy"?: string;
+          /** @description Without a key: the requests left (`r`), and the seconds until there is one more (`t`), as in `"default";r=24;t=10`. */
+          RateLimit?: string;
+          [name: string]: unknown;
+        };
+        content: {
+          "application/problem+json": components["schemas"]["Problem"];
+        };
+      };
+      /** @description Too many requests without an API key. */
+      429: {
+        headers: {
+          /** @description Without a key: the number of requests (`q`) allowed in a number of seconds (`w`), as in `"default";q=25;w=10`. */
+          "RateLimit-Policy"?: string;
+          /** @description Without a key: the requests left (`r`), and the seconds until there is one more (`t`), as in `"default";r=24;t=10`. */
+          RateLimit?: string;
+          /** @description Seconds to wait before trying again. */
+          "Retry-After": number;
+          [name: string]: unknown;
+        };
+        content: {
+          "application/problem+json": components["schemas"]["Problem"];
+        };
+      };
+      /** @description No answer at the moment: the chain is not indexed yet or not up to date, or the database is out of reach. */
+      503: {
+        headers: {
+          /** @description Without a key: the number of requests (`q`) allowed in a number of seconds (`w`), as in `"default";q=25;w=10`. */
+          "RateLimit-Policy"?: string;
+          /** @description Without a key: the requests left (`r`), and the seconds until there is one more (`t`), as in `"default";r=24;t=10`. */
+          RateLimit?: string;
+          /** @description Seconds to wait before trying again. */
+          "Retry-After": number;
+          [name: string]: unknown;
+        };
+        content: {
+          "application/problem+json": components["schemas"]["Problem"];
+        };
+      };
+    };
+  };
+  changes: {
+    parameters: {
+      query?: {
+        /** @description A network. Give it several times for several networks; without it, all that are indexed here. */
+        chainId?: string[];
+        /** @description The registry. */
+        registry?: "v1" | "v2" | "both";
+        /** @description A wallet on either side, in any letter case. */
+        wallet?: string;
+        /** @description The cold wallet, which issued the delegation. */
+        vault?: string;
+        /** @description The hot wallet, which acts for the cold one. */
+        delegate?: string;
+        /** @description The contract. */
+        contract?: string;
+        /** @description The type of the delegations. */
+        type?: "ALL" | "CONTRACT" | "TOKEN";
+        /** @description `final`: changes that no reorg can undo. `latest`: at once, and an `undo` after a reorg. */
+        finality?: "final" | "latest";
+        /** @description Where to go on: `next` of a page, or the `id` of an event; `start` for the whole log. Without it: from now on. */
+        cursor?: string;
+        /** @description Rows per page. A page may have fewer rows, and yet a next page. */
+        limit?: number;
+        /** @description Answers without the networks that cannot be answered for, and lists them in `unanswered`. */
+        partial?: boolean;
+      };
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    requestBody?: never;
+    responses: {
+      /** @description A page of changes; with `Accept: text/event-stream`, a stream of them. */
+      200: {
+        headers: {
+          /** @description Without a key: the number of requests (`q`) allowed in a number of seconds (`w`), as in `"default";q=25;w=10`. */
+          "RateLimit-Policy"?: string;
+          /** @description Without a key: the requests left (`r`), and the seconds until there is one more (`t`), as in `"default";r=24;t=10`. */
+          RateLimit?: string;
+          [name: string]: unknown;
+        };
+        content: {
+          /**
+           * @example {
+           *       "undo": [],
+           *       "changes": [
+           *         {
+           *           "kind": "made",
+           *           "event": "DelegateAll",
+           *           "chainId": 1,
+           *           "registry": "v2",
+           *           "type": "ALL",
+           *           "tokenStandard": null,
+           *           "vault": "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266",
+           *           "delegate": "0x70997970C51812dc3A010C7d01b50e0d17dc79C8",
+           *           "contract": null,
+           *           "tokenId": null,
+           *           "rights": "0x0000000000000000000000000000000000000000000000000000000000000000",
+           *           "amount": null,
+           *           "blockNumber": 20000000,
+           *           "blockTimestamp": 1717000000,
+           *           "transactionHash": "0xabababababababababababababababababababababababababababababababab",
+           *           "logIndex": 42,
+           *           "ordinal": 0,
+           *           "final": true
+           *         }
+           *       ],
+           *       "blocks": {
+           *         "1": {
+           *           "number": 21000000,
+           *           "timestamp": 1730000000,
+           *           "final": true,
+           *           "finalized": 21000000
+           *         }
+           *       },
+           *       "unanswered": [],
+           *       "next": "NQ6k5qK1vbk3WkZp~tnz1c0~1.ci0xs"
+           *     }
+           */
+          "application/json": {
+            /** @description With `finality=latest`: all changes of these networks after these blocks are void, before `changes`. */
+            undo: {
+              chainId: number;
+              afterBlock: number;
+            }[];
+            changes: components["schemas"]["Change"][];
+            /** @description By chain id: every change up to this block has been sent. Other networks have more on the next page. */
+            blocks: {
+              [key: string]: {
+                number: number;
+                timestamp: number;
+                final: boolean;
+                /** @description The newest final block: no `undo` names an earlier one. */
+                finalized: number;
+              };
+            };
+            /** @description With `partial=true`: networks that cannot be answered for. Otherwise empty. */
+            unanswered: {
+              chainId: number | null;
+              problem: components["schemas"]["Problem"];
+            }[];
+            /** @description The cursor to go on with, also on the last page. */
+            next: string;
+          };
+          /**
+           * @example event: change
+           *     id: NQ6k5qK1vbk3WkZp~tnz1c0~1.ci0xs
+           *     data: {"kind":"made","event":"DelegateAll","chainId":1,"registry":"v2","type":"ALL","tokenStandard":null,"vault":"0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266","delegate":"0x70997970C51812dc3A010C7d01b50e0d17dc79C8","contract":null,"tokenId":null,"rights":"0x0000000000000000000000000000000000000000000000000000000000000000","amount":null,"blockNumber":20000000,"blockTimestamp":1717000000,"transactionHash":"0xabababababababababababababababababababababababababababababababab","logIndex":42,"ordinal":0,"final":true}
+           *
+           *     event: progress
+           *     id: NQ6k5qK1vbk3WkZp~tnz1c0~1.ci0xs
+           *     data: {"blocks":{"1":{"number":21000000,"timestamp":1730000000,"final":true,"finalized":21000000}}}
+           */
+          "text/event-stream": string;
         };
       };
       /** @description A parameter is bad. `errors` names every bad one. */
