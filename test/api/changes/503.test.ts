@@ -40,16 +40,14 @@ test("a network that cannot be answered for", async () => {
   expect(rest.changes).toHaveLength(rows[0].count);
 });
 
-test("an index that has not reached a cursor's final block again", async () => {
-  const { api, database, schema } = await startChangedSamples(async () => {});
-  const { next } = await readChangesPage(api, "?finality=latest&chainId=1");
+test("an index that has not reached a cursor's final block again", async ({ samples }) => {
+  const { next } = await readChangesPage(samples, "?finality=latest&chainId=1");
   const [name, since] = next.split("~");
-  const response = await api.get(`/changes?finality=latest&chainId=1&cursor=${name}~${since}~1.zzzz`);
+  const response = await samples.get(`/changes?finality=latest&chainId=1&cursor=${name}~${since}~1.zzzz`);
   expect(response.status).toBe(503);
   expect(await response.json()).toMatchObject({
     detail: "Chain 1 (Ethereum) is not indexed up to block 1679615 again yet.",
   });
-  expect(database && schema).toBeTruthy();
 });
 
 test("an index that is behind its chain has final changes only", async () => {
