@@ -114,6 +114,7 @@ export const changeCursor = parsedText(WRONG_CURSOR, (text) =>
   .optional()
   .openapi({
     type: "string",
+    example: START,
     description:
       "Where to go on: `next` of a page, or the `id` of an event; `start` for the whole log. Without it: from now on.",
   });

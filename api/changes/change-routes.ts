@@ -2,7 +2,7 @@ import { createRoute, z } from "@hono/zod-openapi";
 import type { ApiApp, ApiContext } from "../context.ts";
 import { addOperation } from "../contract/add-operation.ts";
 import { badParameters, defineParameters } from "../contract/define-parameters.ts";
-import { coldWallet, contract, hotWallet, wallet } from "../contract/parameters.ts";
+import { coldWallet, contract, hotWallet, SAMPLES, wallet } from "../contract/parameters.ts";
 import { describeChanges, OPTIONAL_KEY } from "../contract/responses.ts";
 import type { Dependencies } from "../delegations/dependencies.ts";
 import { Problem } from "../problem.ts";
@@ -51,10 +51,10 @@ import { StreamPlaces } from "./stream-places.ts";
 /** Rows to read for a page if not all of them are listed. */
 const ROWS_TO_SEARCH = 2_000;
 
-const finality = z
-  .enum(["final", "latest"], { error: "must be final or latest" })
-  .default("final")
-  .openapi({ description: "`final`: changes that no reorg can undo. `latest`: at once, and an `undo` after a reorg." });
+const finality = z.enum(["final", "latest"], { error: "must be final or latest" }).default("final").openapi({
+  description: "`final`: changes that no reorg can undo. `latest`: at once, and an `undo` after a reorg.",
+  example: "latest",
+});
 
 const type = z
   .enum(["ALL", "CONTRACT", "TOKEN"], { error: "must be ALL, CONTRACT or TOKEN" })
@@ -68,9 +68,9 @@ const LiveChange = ChangeSchema.omit({ direction: true })
   .openapi("Change");
 
 const { direction: _, ...change } = EXAMPLE_CHANGE;
-const EXAMPLE = { ...change, final: true };
+const EXAMPLE = { ...change, final: false };
 const EXAMPLE_CURSOR = "NQ6k5qK1vbk3WkZp~tnz1c0~1.ci0xs";
-const EXAMPLE_BLOCKS = { 1: { ...EXAMPLE_PAGE.blocks[1], final: true, finalized: EXAMPLE_PAGE.blocks[1].number } };
+const EXAMPLE_BLOCKS = { 1: { ...EXAMPLE_PAGE.blocks[1], finalized: EXAMPLE_PAGE.blocks[1].number - 60 } };
 
 const showExample = (event: string, data: object) =>
   `event: ${event}\nid: ${EXAMPLE_CURSOR}\ndata: ${JSON.stringify(data)}\n\n`;
@@ -109,9 +109,11 @@ type Values = Filters &
 const query = {
   chainId,
   registry,
-  wallet: wallet.optional().openapi({ description: "A wallet on either side, in any letter case." }),
+  wallet: wallet
+    .optional()
+    .openapi({ description: "A wallet on either side, in any letter case.", example: SAMPLES.vault }),
   vault: coldWallet().optional(),
-  delegate: hotWallet().optional(),
+  delegate: hotWallet(undefined, SAMPLES.guest).optional(),
   contract: contract.optional(),
   type,
   finality,

@@ -66,7 +66,7 @@ export class ChangeStream implements Follower {
   #isOver = false;
   /** When it ran out of room; null while it has some. */
   #fullSince: number | null = null;
-  #toldAt = Number.NEGATIVE_INFINITY;
+  #toldAt = this.#startedAt;
   /** True if it has sent something since it last told how far it is. */
   #hasNews = true;
   #wake = () => {};

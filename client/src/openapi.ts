@@ -2710,15 +2710,15 @@ export interface operations {
            *           "transactionHash": "0xabababababababababababababababababababababababababababababababab",
            *           "logIndex": 42,
            *           "ordinal": 0,
-           *           "final": true
+           *           "final": false
            *         }
            *       ],
            *       "blocks": {
            *         "1": {
            *           "number": 21000000,
            *           "timestamp": 1730000000,
-           *           "final": true,
-           *           "finalized": 21000000
+           *           "final": false,
+           *           "finalized": 20999940
            *         }
            *       },
            *       "unanswered": [],
@@ -2753,11 +2753,11 @@ export interface operations {
           /**
            * @example event: change
            *     id: NQ6k5qK1vbk3WkZp~tnz1c0~1.ci0xs
-           *     data: {"kind":"made","event":"DelegateAll","chainId":1,"registry":"v2","type":"ALL","tokenStandard":null,"vault":"0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266","delegate":"0x70997970C51812dc3A010C7d01b50e0d17dc79C8","contract":null,"tokenId":null,"rights":"0x0000000000000000000000000000000000000000000000000000000000000000","amount":null,"blockNumber":20000000,"blockTimestamp":1717000000,"transactionHash":"0xabababababababababababababababababababababababababababababababab","logIndex":42,"ordinal":0,"final":true}
+           *     data: {"kind":"made","event":"DelegateAll","chainId":1,"registry":"v2","type":"ALL","tokenStandard":null,"vault":"0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266","delegate":"0x70997970C51812dc3A010C7d01b50e0d17dc79C8","contract":null,"tokenId":null,"rights":"0x0000000000000000000000000000000000000000000000000000000000000000","amount":null,"blockNumber":20000000,"blockTimestamp":1717000000,"transactionHash":"0xabababababababababababababababababababababababababababababababab","logIndex":42,"ordinal":0,"final":false}
            *
            *     event: progress
            *     id: NQ6k5qK1vbk3WkZp~tnz1c0~1.ci0xs
-           *     data: {"blocks":{"1":{"number":21000000,"timestamp":1730000000,"final":true,"finalized":21000000}}}
+           *     data: {"blocks":{"1":{"number":21000000,"timestamp":1730000000,"final":false,"finalized":20999940}}}
            */
           "text/event-stream": string;
         };
