@@ -29,7 +29,7 @@ const MAX_DURATION_MS = 3_600_000;
 const RETRY_MS = 1_000;
 const RETRY_SPREAD_MS = 4_000;
 
-export type StreamQuestion = {
+type StreamQuestion = {
   filters: Filters;
   finality: Finality;
   /** Names the question in cursors. */

@@ -1,5 +1,5 @@
 import { expect } from "vitest";
-import { HOT, NFT, VAULT } from "../../support/api.ts";
+import { FRESH_FOR_A_DAY, HOT, NFT, startTestApi, VAULT } from "../../support/api.ts";
 import {
   isProgress,
   type LiveChange,
@@ -127,4 +127,12 @@ test("a HEAD request opens no stream", async ({ samples }) => {
   expect(response.status).toBe(200);
   expect(response.headers.get("Content-Type")).toBe("text/event-stream");
   expect(await response.text()).toBe("");
+});
+
+test("streams end when the API stops, with a hint to connect again", async ({ databaseUrl }) => {
+  const stopping = await startTestApi({ databaseUrl, env: FRESH_FOR_A_DAY });
+  const stream = await stopping.get("/changes?finality=latest", { headers: { Accept: "text/event-stream" } });
+  const text = stream.text();
+  await stopping.stop();
+  expect(await text).toMatch(/\n\nretry: \d{4}\n\n$/);
 });

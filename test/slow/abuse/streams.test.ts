@@ -7,6 +7,7 @@ import { addKey } from "../../support/keys.ts";
 import { readResidentMb, watchMemory } from "../../support/processes.ts";
 import { measureAlone, test } from "../../support/service-test.ts";
 import { waitUntil } from "../../support/setup.ts";
+import { setFinalBlock } from "../../support/wallets.ts";
 
 // Readers of live changes. docs/api.md gives the limits.
 
@@ -84,6 +85,7 @@ test("a reader that does not read is cut off, and goes on where it was", async (
      select chain_id, 60, 1000 + i, 0, registry, vault, delegate, type, contract, token_id, rights, active, amount, event, block_timestamp, transaction_hash, was_active, made_block, made_log_index
      from (select * from ${schema}.delegation_change where chain_id = 1 limit 1) change, generate_series(1, ${UNREAD}) i`,
   );
+  await setFinalBlock(database, schema, 63);
   const query = "?finality=latest&chainId=1&cursor=start";
   const before = readResidentMb(api.pid);
   const readPeak = watchMemory(api.pid);
