@@ -16,11 +16,11 @@ export class StreamPlaces {
   #count = 0;
 
   /** Takes a place, or throws a problem. @returns a function that gives it back */
-  take({ client, owner }: Caller): () => void {
-    const [name, max] = owner === null ? [client, MAX_PER_CLIENT] : [owner, MAX_PER_OWNER];
+  take({ client, key }: Caller): () => void {
+    const [name, max] = key === null ? [client, MAX_PER_CLIENT] : [key.owner, MAX_PER_OWNER];
     const taken = this.#taken.get(name) ?? 0;
     if (taken >= max) {
-      const who = owner === null ? "An address without an API key" : "The owner of an API key";
+      const who = key === null ? "An address without an API key" : "The owner of an API key";
       throw new Problem("rate-limited", `${who} may have ${max} open streams. Close one of them.`, {
         headers: { "Retry-After": String(RETRY_SECONDS) },
       });
