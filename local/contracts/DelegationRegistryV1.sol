@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT
 pragma solidity 0.8.28;
 
-/// Stand-in for the v1 registry in tests and in the sandbox, with the same calls, events and answers.
-/// It stores every delegation ever made with a flag, so that its answers are easy to verify. The
-/// deployed contract does the same in fewer steps.
+/// Stand-in for the v1 registry in tests and in the sandbox, with the same calls, events and answers, and with the same
+/// storage of all that decides a check: slots 0 to 2.
 contract DelegationRegistryV1 {
     enum DelegationType {
         NONE,
@@ -37,10 +36,18 @@ contract DelegationRegistryV1 {
     event RevokeAllDelegates(address vault);
     event RevokeDelegate(address vault, address delegate);
 
-    mapping(bytes32 key => DelegationInfo) private delegations;
-    mapping(bytes32 key => bool) private active;
-    mapping(address vault => bytes32[]) private madeBy;
-    mapping(address delegate => bytes32[]) private madeTo;
+    /// Hashes, and the position of each, counted from 1.
+    struct Set {
+        bytes32[] hashes;
+        mapping(bytes32 hash => uint256) positions;
+    }
+
+    /// Delegations of a vault that its current version has are active if they have the delegate's current version too.
+    mapping(address vault => mapping(uint256 vaultVersion => Set)) private madeBy;
+    mapping(address vault => uint256) private vaultVersions;
+    mapping(address vault => mapping(address delegate => uint256)) private delegateVersions;
+    mapping(address delegate => Set) private madeTo;
+    mapping(bytes32 hash => DelegationInfo) private delegations;
 
     // Writes
 
@@ -60,8 +67,7 @@ contract DelegationRegistryV1 {
     }
 
     function revokeAllDelegates() external {
-        bytes32[] storage keys = madeBy[msg.sender];
-        for (uint256 i = 0; i < keys.length; i++) active[keys[i]] = false;
+        vaultVersions[msg.sender]++;
         emit RevokeAllDelegates(msg.sender);
     }
 
@@ -74,22 +80,52 @@ contract DelegationRegistryV1 {
     }
 
     function revokeBetween(address vault, address delegate) private {
-        bytes32[] storage keys = madeBy[vault];
-        for (uint256 i = 0; i < keys.length; i++) {
-            if (delegations[keys[i]].delegate == delegate) active[keys[i]] = false;
-        }
+        delegateVersions[vault][delegate]++;
         // Like the deployed contract, this emits the caller, not the revoked delegate.
         emit RevokeDelegate(vault, msg.sender);
     }
 
     function set(DelegationInfo memory delegation, bool value) private {
-        bytes32 key = keccak256(abi.encode(delegation));
-        if (delegations[key].type_ == DelegationType.NONE) {
-            delegations[key] = delegation;
-            madeBy[delegation.vault].push(key);
-            madeTo[delegation.delegate].push(key);
+        bytes32 hash = hashOf(delegation);
+        Set storage ofVault = madeBy[delegation.vault][vaultVersions[delegation.vault]];
+        if (value) {
+            delegations[hash] = delegation;
+            add(ofVault, hash);
+            add(madeTo[delegation.delegate], hash);
+        } else {
+            remove(ofVault, hash);
+            remove(madeTo[delegation.delegate], hash);
         }
-        active[key] = value;
+    }
+
+    function add(Set storage self, bytes32 hash) private {
+        if (self.positions[hash] != 0) return;
+        self.hashes.push(hash);
+        self.positions[hash] = self.hashes.length;
+    }
+
+    /// The last hash takes the place of the removed one.
+    function remove(Set storage self, bytes32 hash) private {
+        uint256 position = self.positions[hash];
+        if (position == 0) return;
+        bytes32 last = self.hashes[self.hashes.length - 1];
+        self.hashes[position - 1] = last;
+        self.positions[last] = position;
+        self.hashes.pop();
+        delete self.positions[hash];
+    }
+
+    /// Identifies a delegation under the current versions of its vault and delegate.
+    function hashOf(DelegationInfo memory d) private view returns (bytes32) {
+        uint256 vaultVersion = vaultVersions[d.vault];
+        uint256 delegateVersion = delegateVersions[d.vault][d.delegate];
+        if (d.type_ == DelegationType.ALL) {
+            return keccak256(abi.encode(d.delegate, d.vault, vaultVersion, delegateVersion));
+        }
+        if (d.type_ == DelegationType.CONTRACT) {
+            return keccak256(abi.encode(d.delegate, d.vault, d.contract_, vaultVersion, delegateVersion));
+        }
+        return keccak256(abi.encode(d.delegate, d.vault, d.contract_, d.tokenId, vaultVersion, delegateVersion));
     }
 
     // Reads
@@ -129,7 +165,7 @@ contract DelegationRegistryV1 {
     }
 
     function getContractLevelDelegations(address vault) external view returns (ContractDelegation[] memory result) {
-        DelegationInfo[] memory found = select(madeBy[vault], DelegationType.CONTRACT);
+        DelegationInfo[] memory found = select(madeOf(vault), DelegationType.CONTRACT);
         result = new ContractDelegation[](found.length);
         for (uint256 i = 0; i < found.length; i++) {
             result[i] = ContractDelegation(found[i].contract_, found[i].delegate);
@@ -137,7 +173,7 @@ contract DelegationRegistryV1 {
     }
 
     function getTokenLevelDelegations(address vault) external view returns (TokenDelegation[] memory result) {
-        DelegationInfo[] memory found = select(madeBy[vault], DelegationType.TOKEN);
+        DelegationInfo[] memory found = select(madeOf(vault), DelegationType.TOKEN);
         result = new TokenDelegation[](found.length);
         for (uint256 i = 0; i < found.length; i++) {
             result[i] = TokenDelegation(found[i].contract_, found[i].tokenId, found[i].delegate);
@@ -145,7 +181,11 @@ contract DelegationRegistryV1 {
     }
 
     function getDelegationsByDelegate(address delegate) external view returns (DelegationInfo[] memory) {
-        return select(madeTo[delegate], DelegationType.NONE);
+        return select(madeTo[delegate].hashes, DelegationType.NONE);
+    }
+
+    function madeOf(address vault) private view returns (bytes32[] storage) {
+        return madeBy[vault][vaultVersions[vault]].hashes;
     }
 
     /// Delegates with a delegation of exactly this scope: a broader one does not count.
@@ -154,7 +194,7 @@ contract DelegationRegistryV1 {
         view
         returns (address[] memory delegates)
     {
-        DelegationInfo[] memory found = select(madeBy[vault], type_);
+        DelegationInfo[] memory found = select(madeOf(vault), type_);
         uint256 count = 0;
         for (uint256 i = 0; i < found.length; i++) {
             if (found[i].contract_ == contract_ && found[i].tokenId == tokenId) found[count++] = found[i];
@@ -163,22 +203,28 @@ contract DelegationRegistryV1 {
         for (uint256 i = 0; i < count; i++) delegates[i] = found[i].delegate;
     }
 
-    function isActive(DelegationInfo memory delegation) private view returns (bool) {
-        return active[keccak256(abi.encode(delegation))];
+    function isActive(DelegationInfo memory d) private view returns (bool) {
+        return madeBy[d.vault][vaultVersions[d.vault]].positions[hashOf(d)] != 0;
     }
 
     /// Selects the active delegations of one type. NONE selects every type.
-    function select(bytes32[] storage keys, DelegationType type_) private view returns (DelegationInfo[] memory found) {
+    function select(bytes32[] storage hashes, DelegationType type_)
+        private
+        view
+        returns (DelegationInfo[] memory found)
+    {
         uint256 count = 0;
-        for (uint256 i = 0; i < keys.length; i++) if (matches(keys[i], type_)) count++;
+        for (uint256 i = 0; i < hashes.length; i++) if (matches(hashes[i], type_)) count++;
         found = new DelegationInfo[](count);
         count = 0;
-        for (uint256 i = 0; i < keys.length; i++) {
-            if (matches(keys[i], type_)) found[count++] = delegations[keys[i]];
+        for (uint256 i = 0; i < hashes.length; i++) {
+            if (matches(hashes[i], type_)) found[count++] = delegations[hashes[i]];
         }
     }
 
-    function matches(bytes32 key, DelegationType type_) private view returns (bool) {
-        return active[key] && (type_ == DelegationType.NONE || delegations[key].type_ == type_);
+    /// A hash of an earlier version may still be in a set.
+    function matches(bytes32 hash, DelegationType type_) private view returns (bool) {
+        DelegationInfo memory d = delegations[hash];
+        return hashOf(d) == hash && (type_ == DelegationType.NONE || d.type_ == type_);
     }
 }
