@@ -35,3 +35,15 @@ export const FUNCTIONS: Record<keyof Checks, Record<string, string>> = {
     erc1155: "checkDelegateForERC1155",
   },
 };
+
+/** Types of the delegations that satisfy each check, the broadest first. */
+export const SATISFIED_BY: Record<keyof Checks, Record<string, readonly string[]>> = {
+  v1: { all: ["ALL"], contract: ["ALL", "CONTRACT"], token: ["ALL", "CONTRACT", "TOKEN"] },
+  v2: {
+    all: ["ALL"],
+    contract: ["ALL", "CONTRACT"],
+    erc721: ["ALL", "CONTRACT", "ERC721"],
+    erc20: ["ALL", "CONTRACT", "ERC20"],
+    erc1155: ["ALL", "CONTRACT", "ERC1155"],
+  },
+};

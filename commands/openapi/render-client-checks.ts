@@ -23,6 +23,11 @@ export const BALANCES: readonly string[] = ${JSON.stringify(CHECK_NAMES.filter(i
 export const FUNCTIONS: Record<keyof Checks, Record<string, string>> = {
   ${renderByVersion(({ contractFunction }) => JSON.stringify(contractFunction))}
 };
+
+/** Types of the delegations that satisfy each check, the broadest first. */
+export const SATISFIED_BY: Record<keyof Checks, Record<string, readonly string[]>> = {
+  ${renderByVersion(({ satisfiedBy }) => JSON.stringify(satisfiedBy))}
+};
 `;
 
 const renderNames = (checks: readonly Check[]): string => JSON.stringify(checks.map(({ name }) => name));

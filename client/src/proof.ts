@@ -1,0 +1,167 @@
+import { fromRlp, keccak256, pad } from "viem";
+import { readMerkleProof } from "./merkle-proof.ts";
+import { type Address, type Check, type Hex, type Question, toQuestion } from "./questions.ts";
+import { type Addresses, findRegistry, toBytes32 } from "./registries.ts";
+import { RegistryError } from "./registry-error.ts";
+import { decide, typesOf } from "./slots.ts";
+
+/** An answer to a check with the proof of its registry's state, as the service returns it with `proof=true`. */
+export type Proof = {
+  /** True, false, or the digits of a balance. */
+  result: boolean | string;
+  chainId: number;
+  registry: string;
+  check: string;
+  /** `delegate`, `vault`, and what else the check takes: the token id in digits, rights as bytes32. */
+  parameters: Readonly<Record<string, string>>;
+  block: { number: number; hash: string; header: string };
+  account: { address: string; proof: readonly string[] };
+  storage: readonly { slot: string; value: string; proof: readonly string[] }[];
+};
+
+export type Trusted = {
+  /** The hash of the proof's block, from a source that you trust: your own node, a light client, two providers. */
+  hash: Hex;
+  /** The network that the hash is of; 1, Ethereum, by default. */
+  chainId?: number;
+  /** The question that you asked. Without it, compare `question` yourself: a proof may be of any other. */
+  check?: Check;
+  /** Addresses of registries elsewhere. */
+  addresses?: Partial<Addresses>;
+};
+
+export type Proven = {
+  value: boolean | bigint;
+  /** The question, with lower-case addresses and rights as bytes32. */
+  question: Question;
+  block: { number: bigint; hash: Hex };
+  /** The words of the registry's storage that decide the answer, by slot. */
+  words: ReadonlyMap<Hex, bigint>;
+};
+
+/**
+ * Verifies an answer with the hash of its block alone, and returns it. The slots are those that the question itself
+ * leads to, never the answer's. Throws a RegistryError unless all of it is proven.
+ */
+export const verifyProof = (proof: Proof, trusted: Trusted): Proven => {
+  try {
+    return verify(proof, trusted);
+  } catch (error) {
+    const message = error instanceof Error ? error.message : String(error);
+    throw new RegistryError(`The answer is not proven: ${message}`, { isRetryable: false, cause: error });
+  }
+};
+
+const verify = (proof: Proof, { hash, chainId = 1, check, addresses }: Trusted): Proven => {
+  const question = readQuestion(proof);
+  if (question.chainId !== chainId) throw new Error(`It is about chain ${question.chainId}, not ${chainId}.`);
+  if (check && nameQuestion(question) !== nameQuestion(normalise(toQuestion(check)))) {
+    throw new Error("It answers another question than the one that was asked.");
+  }
+  const trustedHash = readHash(hash);
+  const { number, stateRoot } = readHeader(readHex(proof.block.header), trustedHash);
+  if (readHash(proof.block.hash) !== trustedHash) throw new Error("It names another block than the trusted one.");
+  if (BigInt(proof.block.number) !== number) throw new Error(`It names block ${proof.block.number}, not ${number}.`);
+
+  const registry = findRegistry(chainId, question.registry, addresses).toLowerCase() as Address;
+  if (lower(proof.account.address) !== registry) throw new Error(`It is not about the registry, ${registry}.`);
+  const storageRoot = readStorageRoot(readMerkleProof(stateRoot, registry, proof.account.proof.map(readHex)));
+
+  const words = new Map<Hex, bigint>();
+  for (const { slot, value, proof: nodes } of proof.storage) {
+    const key = readHash(slot);
+    const word = readWord(readMerkleProof(storageRoot, key, nodes.map(readHex)));
+    if (BigInt(readHash(value)) !== word) throw new Error(`Slot ${key} has another value.`);
+    words.set(key, word);
+  }
+  const decision = decide(question, words);
+  if ("missing" in decision) throw new Error(`It lacks ${decision.missing.length} slots that decide the check.`);
+  if (decision.slots.length !== proof.storage.length) throw new Error("It has slots that do not decide the check.");
+  const { answer } = decision;
+  if (proof.result !== (typeof answer === "bigint" ? String(answer) : answer)) {
+    throw new Error(`The registry answers ${answer}, not ${proof.result}.`);
+  }
+  return { value: answer, question, block: { number, hash: trustedHash }, words };
+};
+
+const lower = (text: unknown): string => String(text).toLowerCase();
+
+const readHex = (text: unknown): Hex => {
+  const hex = lower(text);
+  if (!/^0x([0-9a-f]{2})+$/.test(hex)) throw new Error(`${hex.slice(0, 80)} is not in hex digits.`);
+  return hex as Hex;
+};
+
+const readHash = (text: unknown): Hex => {
+  const hex = readHex(text);
+  if (hex.length !== 66) throw new Error(`${hex.slice(0, 80)} does not have 32 bytes.`);
+  return hex;
+};
+
+/** Reads the question of a proof. It has the parameters of its check, and no others. */
+const readQuestion = ({ chainId, registry, check, parameters }: Proof): Question => {
+  const asked = { chainId, registry, check } as Question;
+  const narrowest = typesOf(asked).at(-1) ?? "";
+  const names = [
+    "delegate",
+    "vault",
+    ...(narrowest === "ALL" ? [] : ["contract"]),
+    ...(["TOKEN", "ERC721", "ERC1155"].includes(narrowest) ? ["tokenId"] : []),
+    ...(registry === "v2" ? ["rights"] : []),
+  ];
+  const given = Object.keys(parameters);
+  if (given.length !== names.length || !names.every((name) => given.includes(name))) {
+    throw new Error(`The parameters of its check are ${names.join(", ")}.`);
+  }
+  return normalise({ ...parameters, ...asked });
+};
+
+/** Writes each parameter in one form. */
+const normalise = ({ delegate, vault, contract, tokenId, rights, ...asked }: Question): Question => ({
+  ...asked,
+  delegate: readAddress(delegate),
+  vault: readAddress(vault),
+  ...(contract !== undefined && { contract: readAddress(contract) }),
+  ...(tokenId !== undefined && { tokenId: readTokenId(tokenId) }),
+  ...(asked.registry === "v2" && { rights: toBytes32(rights ?? "") }),
+});
+
+const readAddress = (text: string): Address => {
+  const hex = readHex(text);
+  if (hex.length !== 42) throw new Error(`${hex.slice(0, 80)} is not an address.`);
+  return hex;
+};
+
+const readTokenId = (text: string): string => {
+  if (!/^\d{1,78}$/.test(text) || BigInt(text) >= 2n ** 256n) throw new Error(`${text} is not a token id.`);
+  return String(BigInt(text));
+};
+
+const nameQuestion = ({ chainId, registry, check, delegate, vault, contract, tokenId, rights }: Question): string =>
+  [chainId, registry, check, delegate, vault, contract, tokenId, rights].join();
+
+/** Reads the number and the state's root from a block's header. The fields after them differ between networks. */
+const readHeader = (header: Hex, hash: Hex): { number: bigint; stateRoot: Hex } => {
+  if (keccak256(header) !== hash) throw new Error("The header is not that of the trusted block.");
+  const fields = fromRlp(header, "hex");
+  const [stateRoot, number] = typeof fields === "string" ? [] : [fields[3], fields[8]];
+  if (typeof number !== "string") throw new Error("The header has no block number.");
+  return { number: BigInt(number === "0x" ? 0 : number), stateRoot: readHash(stateRoot) };
+};
+
+/** The hash of no code. */
+const NO_CODE = "0xc5d2460186f7233c927e7db2dcc703c0e500b653ca82273b7bfad8045d85a470";
+
+const readStorageRoot = (account: Hex | null): Hex => {
+  const fields = account && fromRlp(account, "hex");
+  if (!fields || typeof fields === "string" || fields.length !== 4 || fields[3] === NO_CODE) {
+    throw new Error("There is no registry at this block.");
+  }
+  return readHash(fields[2]);
+};
+
+const readWord = (value: Hex | null): bigint => {
+  if (value === null) return 0n;
+  const bytes = fromRlp(value, "hex");
+  return BigInt(pad(readHex(bytes)));
+};

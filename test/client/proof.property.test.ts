@@ -1,0 +1,280 @@
+import fc from "fast-check";
+import { type Address, createClient, type Hex, http } from "viem";
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { encodeHeader, type RpcBlock } from "../../api/proofs/block-header.ts";
+import { proveCheck, type RpcRequest } from "../../api/proofs/prove-check.ts";
+import { type Proof, verifyProof } from "../../client/src/proof.ts";
+import { type Check, type Question, toQuestion } from "../../client/src/questions.ts";
+import { toBytes32 } from "../../client/src/registries.ts";
+import { RegistryError } from "../../client/src/registry-error.ts";
+import { listQuestions, type WorldQuestion } from "../support/answers.ts";
+import { PROPERTY_RUNS, Random } from "../support/random.ts";
+import { ComparedChain } from "../support/random-chain.ts";
+
+// Proofs of a random chain: all that is true can be proven, and nothing else.
+
+const CHAIN = 1;
+/** Each block is another world. */
+const BLOCKS = Math.max(40, Math.floor(PROPERTY_RUNS / 20));
+
+let subject: ComparedChain;
+let request: RpcRequest;
+let questions: readonly WorldQuestion[];
+let first: bigint;
+let last: bigint;
+
+beforeAll(async () => {
+  subject = await ComparedChain.launch(CHAIN, new Random(34));
+  first = (await subject.local.client.getBlockNumber()) + 1n;
+  await subject.mineRandomBlocks(BLOCKS);
+  last = await subject.local.client.getBlockNumber();
+  const client = createClient({ transport: http(subject.local.url, { batch: true }) });
+  request = client.request as RpcRequest;
+  questions = listQuestions(subject.world);
+});
+afterAll(() => subject?.local.stop());
+
+const lower = (address: Address) => address.toLowerCase() as Address;
+
+const toAsked = (question: WorldQuestion): Question => {
+  const asked = toQuestion({ ...question, chainId: CHAIN } as Check & { chainId: number });
+  return {
+    ...asked,
+    delegate: lower(asked.delegate),
+    vault: lower(asked.vault),
+    ...(asked.contract && { contract: lower(asked.contract) }),
+    ...(asked.rights !== undefined && { rights: toBytes32(asked.rights) }),
+  };
+};
+
+const registryOf = ({ registry }: { registry: "v1" | "v2" }) => lower(subject.world[registry]);
+
+const readBlock = async (number: bigint) => {
+  const { hash } = await subject.local.client.getBlock({ blockNumber: number });
+  return { number, hash };
+};
+
+const prove = async (question: WorldQuestion, block: bigint) => {
+  const known = await readBlock(last);
+  return proveCheck(request, toAsked(question), registryOf(question), { block, known });
+};
+
+const anyQuestion = () => fc.nat().map((number) => questions[number % questions.length] as WorldQuestion);
+const anyBlock = () => fc.bigInt({ min: 0n, max: BigInt(BLOCKS - 1) }).map((back) => last - back);
+
+const expectRefused = (proof: unknown, hash: Hex, why?: string) => {
+  expect(() => verifyProof(proof as Proof, { hash, chainId: CHAIN }), why).toThrow(RegistryError);
+};
+
+test("every answer of every world can be proven, and the proof says what the registry says", async () => {
+  const seen = new Map<string, number>();
+  await fc.assert(
+    fc.asyncProperty(anyQuestion(), anyBlock(), async (question, block) => {
+      const { proof } = await prove(question, block);
+      // As a file.
+      const kept = JSON.parse(JSON.stringify(proof));
+      const { hash } = await readBlock(block);
+      const proven = verifyProof(kept, { hash, check: question as Check });
+      const [answer] = (await subject.askRegistries(block, [question])).values();
+      expect(String(proven.value)).toBe(answer);
+      expect(String(kept.result)).toBe(answer);
+      expect(proven.block).toEqual({ number: block, hash });
+      const kind = `${question.registry} ${question.check} ${answer === "true" || answer === "false" ? answer : answer !== "0"}`;
+      seen.set(kind, (seen.get(kind) ?? 0) + 1);
+    }),
+    { numRuns: PROPERTY_RUNS / 2 },
+  );
+  // Each check was true and false.
+  expect(seen.size).toBe(16);
+});
+
+test("a proof with any other byte is refused", async () => {
+  const proofs = await sampleProofs(24);
+  fc.assert(
+    fc.property(fc.nat(), fc.nat(), fc.integer({ min: 1, max: 255 }), (which, where, bits) => {
+      const { proof, hash } = proofs[which % proofs.length] as Sample;
+      const texts = listBytes(proof);
+      const length = texts.reduce((sum, { text }) => sum + (text.length - 2) / 2, 0);
+      let place = where % length;
+      const found = texts.find(({ text }) => {
+        const bytes = (text.length - 2) / 2;
+        if (place < bytes) return true;
+        place -= bytes;
+        return false;
+      });
+      if (!found) throw new Error("There is no such byte.");
+      const at = 2 + place * 2;
+      const byte = (Number.parseInt(found.text.slice(at, at + 2), 16) ^ bits).toString(16).padStart(2, "0");
+      const changed = found.text.slice(0, at) + byte + found.text.slice(at + 2);
+      // A delegate or vault of another wallet leads to other slots; where all are empty, the proof lacks them too.
+      expectRefused(found.replace(changed), hash, found.path);
+    }),
+    { numRuns: PROPERTY_RUNS * 4 },
+  );
+});
+
+test("a proof of another result, block, network or check is refused, and so is one that lacks anything", async () => {
+  for (const { proof, hash } of await sampleProofs(60)) {
+    const { block, account, storage } = proof;
+    for (const result of [true, false, "0", "1", "250", `${2n ** 256n - 1n}`, 0, null, undefined, "true"]) {
+      if (result !== proof.result) expectRefused({ ...proof, result }, hash, `result ${result}`);
+    }
+    for (const chainId of [0, 137, 324, "1"]) expectRefused({ ...proof, chainId }, hash, `chain ${chainId}`);
+    expect(() => verifyProof(proof, { hash, chainId: 137 })).toThrow(RegistryError);
+    for (const registry of ["v1", "v2", "v3", "__proto__", "constructor"]) {
+      if (registry !== proof.registry) expectRefused({ ...proof, registry }, hash, registry);
+    }
+    for (const check of ["all", "contract", "token", "erc721", "erc20", "erc1155", "constructor", "__proto__", ""]) {
+      if (check !== proof.check) expectRefused({ ...proof, check }, hash, check);
+    }
+    expectRefused({ ...proof, block: { ...block, number: block.number + 1 } }, hash, "number");
+    for (const name of Object.keys(proof)) expectRefused({ ...proof, [name]: undefined }, hash, name);
+    for (const name of Object.keys(proof.parameters)) {
+      const { [name]: _, ...parameters } = proof.parameters;
+      expectRefused({ ...proof, parameters }, hash, name);
+    }
+    expectRefused({ ...proof, parameters: { ...proof.parameters, more: "0x00" } }, hash, "more parameters");
+    expectRefused({ ...proof, storage: [] }, hash, "no slots");
+    expectRefused({ ...proof, account: { ...account, proof: account.proof.slice(1) } }, hash, "no root");
+    expectRefused({ ...proof, account: { ...account, proof: account.proof.slice(0, -1) } }, hash, "no account");
+    expectRefused({ ...proof, account: { ...account, proof: [...account.proof, "0x80"] } }, hash, "one node more");
+    storage.forEach((slot, place) => {
+      expectRefused({ ...proof, storage: storage.toSpliced(place, 1) }, hash, `without slot ${place}`);
+      expectRefused({ ...proof, storage: [...storage, slot] }, hash, `slot ${place} twice`);
+      const shorter = { ...slot, proof: slot.proof.slice(0, -1) };
+      expectRefused({ ...proof, storage: storage.with(place, shorter) }, hash, "a node less");
+      const longer = { ...slot, proof: [...slot.proof, slot.proof[0] ?? "0x80"] };
+      expectRefused({ ...proof, storage: storage.with(place, longer) }, hash, "a node more");
+      // An inclusion is no exclusion, nor the other way round.
+      const value = `0x${(BigInt(slot.value) === 0n ? 1n : 0n).toString(16).padStart(64, "0")}`;
+      expectRefused({ ...proof, storage: storage.with(place, { ...slot, value }) }, hash, "another value");
+    });
+  }
+  expectRefused(null, `0x${"0".repeat(64)}`);
+  expectRefused({}, `0x${"0".repeat(64)}`);
+});
+
+test("parts of two proofs are no proof", async () => {
+  const proofs = await sampleProofs(40);
+  const isSame = (a: unknown, b: unknown) => JSON.stringify(a) === JSON.stringify(b);
+  for (const one of proofs) {
+    for (const other of proofs) {
+      if (one === other) continue;
+      if (one.hash !== other.hash) expectRefused(one.proof, other.hash, "the hash of another block");
+      for (const name of ["result", "registry", "check", "parameters", "block", "account", "storage"] as const) {
+        if (isSame(one.proof[name], other.proof[name])) continue;
+        // The same question in another block, or another question with the same slots.
+        expectRefused({ ...one.proof, [name]: other.proof[name] }, one.hash, name);
+      }
+      const [mine, theirs] = [one.proof.storage[0], other.proof.storage[0]];
+      if (mine && theirs && mine.slot !== theirs.slot) {
+        const swapped = { ...mine, proof: theirs.proof, value: theirs.value };
+        if (!isSame(swapped, mine)) {
+          expectRefusedOrSame({ ...one.proof, storage: one.proof.storage.with(0, swapped) }, one);
+        }
+        expectRefused({ ...one.proof, storage: one.proof.storage.with(0, theirs) }, one.hash, "another slot");
+      }
+    }
+  }
+});
+
+test("a slot of another mapping or registry, and the registry elsewhere, prove nothing", async () => {
+  for (const { proof, hash, question } of await sampleProofs(20)) {
+    const block = BigInt(proof.block.number);
+    const readProof = async (address: Address, slots: Hex[]) =>
+      subject.local.client.getProof({ address, storageKeys: slots, blockNumber: block });
+    const other = registryOf({ registry: question.registry === "v1" ? "v2" : "v1" });
+    const slots = proof.storage.map(({ slot }) => slot as Hex);
+    const toStorage = (proofs: Awaited<ReturnType<typeof readProof>>["storageProof"]) =>
+      proofs.map(({ key, value, proof }) => ({
+        slot: `0x${key.slice(2).padStart(64, "0")}`,
+        value: `0x${value.toString(16).padStart(64, "0")}`,
+        proof,
+      }));
+    const elsewhere = await readProof(other, slots);
+    const account = { address: other, proof: elsewhere.accountProof };
+    expectRefused({ ...proof, account, storage: toStorage(elsewhere.storageProof) }, hash, "another registry");
+    expectRefused({ ...proof, account: { ...account, address: proof.account.address } }, hash, "another account");
+    const wrong = await readProof(
+      registryOf(question),
+      slots.map((slot) => `0x${(BigInt(slot) ^ 1n).toString(16).padStart(64, "0")}` as Hex),
+    );
+    expectRefused({ ...proof, storage: toStorage(wrong.storageProof) }, hash, "other slots");
+    // With the address of an account without code, nothing is proven, not even false.
+    const nobody = subject.world.payer;
+    const empty = await readProof(nobody, slots);
+    const ofNobody = {
+      ...proof,
+      result: typeof proof.result === "boolean" ? false : "0",
+      account: { address: nobody, proof: empty.accountProof },
+      storage: toStorage(empty.storageProof),
+    };
+    const addresses = { [question.registry]: nobody };
+    expect(() => verifyProof(ofNobody, { hash, addresses })).toThrow("There is no registry");
+    const absent: Address = "0x00000000000000000000000000000000000abcde";
+    const none = await readProof(absent, slots);
+    const ofNone = { ...ofNobody, account: { address: absent, proof: none.accountProof } };
+    expect(() => verifyProof(ofNone, { hash, addresses: { [question.registry]: absent } })).toThrow("no registry");
+  }
+});
+
+test("a proof answers its own question only", async () => {
+  const { proof, hash, question } = (await sampleProofs(1))[0] as Sample;
+  const check = question as Check;
+  expect(verifyProof(proof, { hash, check }).question).toEqual(toAsked(question));
+  const turned = { ...check, vault: check.delegate, delegate: check.vault };
+  expect(() => verifyProof(proof, { hash, check: turned })).toThrow("another question");
+});
+
+test("a header has the fields of its fork, and its hash is the block's", async () => {
+  const block = (await request({ method: "eth_getBlockByNumber", params: ["latest", false] })) as RpcBlock;
+  const header = encodeHeader(block);
+  const { hash } = await readBlock(last);
+  expectRefused({ ...(await sampleProofs(1))[0]?.proof, block: { number: Number(last), hash, header: "0xc0" } }, hash);
+  expect(header.length).toBeGreaterThan(1_000);
+});
+
+type Sample = { proof: Proof; hash: Hex; question: WorldQuestion };
+
+/** Proofs of questions and blocks that are spread over all, half of them of a true answer. */
+const sampleProofs = async (count: number): Promise<Sample[]> => {
+  const random = new Random(7);
+  const samples: Sample[] = [];
+  for (let number = 0; samples.length < count; number++) {
+    const question = random.pick(questions as readonly [WorldQuestion, ...WorldQuestion[]]);
+    const block = last - BigInt(random.integer(0, BLOCKS / 2));
+    const { proof } = await prove(question, block);
+    const isTrue = proof.result === true || (typeof proof.result === "string" && proof.result !== "0");
+    if (isTrue === (samples.length % 2 === 0)) samples.push({ proof, hash: proof.block.hash as Hex, question });
+  }
+  return samples;
+};
+
+type Bytes = { path: string; text: string; replace: (text: string) => unknown };
+
+/** Lists all texts in hex digits, with a function that replaces one of them. */
+const listBytes = (value: unknown, path = "proof", rebuild = (part: unknown): unknown => part): Bytes[] => {
+  if (typeof value === "string") {
+    return /^0x[0-9a-f]+$/i.test(value) ? [{ path, text: value.toLowerCase(), replace: rebuild }] : [];
+  }
+  if (Array.isArray(value)) {
+    return value.flatMap((item, place) =>
+      listBytes(item, `${path}[${place}]`, (part) => rebuild(value.with(place, part))),
+    );
+  }
+  if (typeof value !== "object" || value === null) return [];
+  return Object.entries(value).flatMap(([name, item]) =>
+    listBytes(item, `${path}.${name}`, (part) => rebuild({ ...value, [name]: part })),
+  );
+};
+
+/** Two empty slots may have one proof: their paths part from the trie at the same node. It proves the same then. */
+const expectRefusedOrSame = (proof: Proof, { proof: original, hash }: Sample) => {
+  try {
+    expect(verifyProof(proof, { hash }).value).toBe(
+      typeof original.result === "string" ? BigInt(original.result) : original.result,
+    );
+  } catch (error) {
+    expect(error).toBeInstanceOf(RegistryError);
+  }
+};
