@@ -10,6 +10,7 @@ import { ChangeFeed } from "./changes/change-feed.ts";
 import { addChanges } from "./changes/change-routes.ts";
 import type { ApiContext, ApiEnv, ApiMiddleware } from "./context.ts";
 import type { Database } from "./database/database.ts";
+import { DelegationChecks } from "./delegations/check-delegation.ts";
 import { addChecks } from "./delegations/check-routes.ts";
 import { addLists } from "./delegations/list-routes.ts";
 import { addDeveloperRoutes, DEVELOPER_ROUTES, keepPrivate } from "./developers/developer-routes.ts";
@@ -34,6 +35,7 @@ import { describeService } from "./openapi.ts";
 import { addDocument, addPages } from "./pages/page-routes.ts";
 import { renderReference } from "./pages/render-reference.ts";
 import { methodNotAllowed, Problem } from "./problem.ts";
+import { Proofs } from "./proofs/proofs.ts";
 import { EXPOSED_HEADERS, respondProblem } from "./respond.ts";
 import type { ApiSettings } from "./settings.ts";
 import { Shards } from "./shards/shards.ts";
@@ -73,7 +75,9 @@ export const createApp = async (
     load: metrics.changes,
     onError: (error) => log.error({ err: error }, "Cannot read changes"),
   });
-  const dependencies = { database, shards, batches, feed, log };
+  const checks = new DelegationChecks(database, batches.checks);
+  const proofs = new Proofs({ database, shards, checks, rpcUrls: settings.proofRpcUrls, log });
+  const dependencies = { database, shards, batches, checks, proofs, feed, log };
 
   const observer = new Observer(log, metrics);
   const app = new OpenAPIHono<ApiEnv>({ strict: false });

@@ -12,6 +12,9 @@ export type Caller = {
   keyProblem?: string;
 };
 
+/** The name by which callers share: an owner of keys, or an address. */
+export const nameCaller = ({ client, key }: Caller): string => key?.owner ?? client;
+
 /** Hono's environment: the types of `c.env` and `c.var`. */
 export type ApiEnv = {
   /** Node's request and response. */

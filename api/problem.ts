@@ -1,6 +1,8 @@
 /** Every way in which a request can fail. A problem's `type` ends in its name: /docs#problem-<name> explains it. */
 export const PROBLEMS = {
   "bad-parameter": { status: 400, title: "Bad parameter" },
+  /** 503 while no node proves the answer. */
+  "proof-unavailable": { status: 400, title: "No proof" },
   "bad-request": { status: 400, title: "Malformed request" },
   "unknown-key": { status: 401, title: "Unknown API key" },
   "not-signed-in": { status: 401, title: "Not signed in" },
@@ -31,6 +33,8 @@ export type ParameterError = { parameter: string; message: string };
 
 type Extras = {
   headers?: Record<string, string>;
+  /** Instead of the problem's own. */
+  status?: number;
   /** For a 400: every bad parameter. */
   errors?: readonly ParameterError[];
 };
@@ -56,7 +60,8 @@ export class Problem extends Error {
 
 /** Creates the parts of a response with a problem document (RFC 9457). */
 export const problemDocument = ({ problem, message, extras }: Problem) => {
-  const { status, title } = PROBLEMS[problem];
+  const { status: ownStatus, title } = PROBLEMS[problem];
+  const status = extras.status ?? ownStatus;
   const body = {
     type: `/docs#problem-${problem}`,
     title,

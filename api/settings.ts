@@ -65,32 +65,35 @@ const QUIET_NETWORKS = [...networks.values()].filter(({ quiet }) => quiet).map((
 
 const isHttpUrl = isUrl(["http:", "https:"]);
 const SIGN_IN_RPC_PREFIX = "SIGN_IN_RPC_URL_";
-const signInRpcUrlList = rpcUrlList.refine((urls) => urls.every(isHttpUrl), {
+const PROOF_RPC_PREFIX = "PROOF_RPC_URL_";
+const httpRpcUrlList = rpcUrlList.refine((urls) => urls.every(isHttpUrl), {
   error: "must be one or more URLs separated by commas, each http or https",
 });
 
 /**
- * Reads the RPC URLs for sign-ins: their own ones, else the indexer's. A response over a WebSocket cannot be bounded, so
- * those are left out.
+ * Reads the RPC URLs for sign-ins: their own ones, else the indexer's; and for proofs, their own ones only. A response
+ * over a WebSocket cannot be bounded, so those are left out.
  */
-const parseSignInRpcUrls = (variables: Variables) => {
+const parseRpcUrls = (variables: Variables) => {
   const signInRpcUrls = new Map<number, readonly string[]>();
+  const proofRpcUrls = new Map<number, readonly string[]>();
   const problems: string[] = [];
-  const read = (prefix: string, schema: typeof rpcUrlList) => {
+  const read = (prefix: string, schema: typeof rpcUrlList, rpcUrls = signInRpcUrls) => {
     for (const [name, value] of Object.entries(variables)) {
       if (!name.startsWith(prefix)) continue;
       const id = name.slice(prefix.length);
       const parsed = schema.safeParse(value);
       if (!/^[1-9]\d*$/.test(id)) {
         // The indexer reports malformed names of its own variables.
-        if (prefix === SIGN_IN_RPC_PREFIX) problems.push(`${name} must end in a chain id.`);
+        if (schema === httpRpcUrlList) problems.push(`${name} must end in a chain id.`);
       } else if (!parsed.success) problems.push(`${name} ${parsed.error.issues[0]?.message}.`);
-      else if (parsed.data.some(isHttpUrl)) signInRpcUrls.set(Number(id), parsed.data.filter(isHttpUrl));
+      else if (parsed.data.some(isHttpUrl)) rpcUrls.set(Number(id), parsed.data.filter(isHttpUrl));
     }
   };
   read("PONDER_RPC_URL_", rpcUrlList);
-  read(SIGN_IN_RPC_PREFIX, signInRpcUrlList);
-  return { signInRpcUrls, problems };
+  read(SIGN_IN_RPC_PREFIX, httpRpcUrlList);
+  read(PROOF_RPC_PREFIX, httpRpcUrlList, proofRpcUrls);
+  return { signInRpcUrls, proofRpcUrls, problems };
 };
 
 const schema = z.object({
@@ -143,7 +146,7 @@ const schema = z.object({
 });
 
 /** Names of all settings of the API; per-chain names without the chain id. */
-export const API_VARIABLES = [...Object.keys(schema.shape), SIGN_IN_RPC_PREFIX];
+export const API_VARIABLES = [...Object.keys(schema.shape), SIGN_IN_RPC_PREFIX, PROOF_RPC_PREFIX];
 
 export type ApiSettings = ReturnType<typeof parseApiSettings>;
 
@@ -152,7 +155,7 @@ export const parseApiSettings = (environment: NodeJS.ProcessEnv) => {
   const variables = dropEmptyVariables(environment);
   const parsed = schema.safeParse(variables);
   const hasReplicaOnly = variables.DATABASE_READ_URL !== undefined && variables.DATABASE_URL === undefined;
-  const { signInRpcUrls, problems: rpcProblems } = parseSignInRpcUrls(variables);
+  const { problems: rpcProblems, ...rpcUrls } = parseRpcUrls(variables);
   const problems = [
     ...(parsed.success ? [] : listProblems(parsed.error)),
     ...(hasReplicaOnly ? ["DATABASE_READ_URL needs DATABASE_URL, the primary of this replica."] : []),
@@ -182,7 +185,9 @@ export const parseApiSettings = (environment: NodeJS.ProcessEnv) => {
     /** Maximum API keys of a wallet. */
     keysPerWallet: data.DEVELOPER_KEYS_PER_WALLET,
     /** RPC URLs by chain, all over HTTP. Contract wallets of these chains can sign in. */
-    signInRpcUrls,
+    signInRpcUrls: rpcUrls.signInRpcUrls,
+    /** The same for answers with proofs. */
+    proofRpcUrls: rpcUrls.proofRpcUrls,
     metricsHost: data.METRICS_HOST,
     metricsPort: data.METRICS_PORT,
     logLevel: data.LOG_LEVEL,

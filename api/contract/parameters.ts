@@ -146,6 +146,10 @@ export const details = flag(
   "Adds direction, chain, rights, amount, token standard, and the event that made the delegation active.",
 );
 
+export const proof = flag(
+  "Adds the proof of the registry's state at the block of the answer: see /docs. It counts as ten requests.",
+);
+
 export const integerUpTo = (max: number) =>
   parsedText(`must be a whole number from 1 to ${max}`, (text) => {
     const value = /^\d{1,4}$/.test(text) ? Number(text) : 0;

@@ -58,6 +58,10 @@ const EXAMPLES = {
       ],
     },
   ),
+  "proof-unavailable": new Problem(
+    "proof-unavailable",
+    "There are no proofs for Chain 1 (Ethereum): the operator has set no node for proofs of it.",
+  ),
   "unknown-key": new Problem("unknown-key", "This API key is unknown. Leave out X-API-KEY to use the API without one."),
   "request-timeout": new Problem("request-timeout", "The body did not arrive within 5 s."),
   "body-too-large": new Problem("body-too-large", "A body may have at most 1,000,000 bytes."),

@@ -2,7 +2,7 @@ import { createRoute, type RouteConfig, z } from "@hono/zod-openapi";
 import type { Address, Hex } from "viem";
 import { CHECKS, type Check, type CheckName, takes } from "../../registry/checks.ts";
 import { FULL_RIGHTS, MAX_UINT256, NO_CONTRACT, NO_TOKEN } from "../../registry/delegation.ts";
-import type { ApiApp, ApiContext } from "../context.ts";
+import { type ApiApp, type ApiContext, nameCaller } from "../context.ts";
 import { addOperation } from "../contract/add-operation.ts";
 import { defineParameters, type Shape } from "../contract/define-parameters.ts";
 import {
@@ -13,15 +13,18 @@ import {
   contractWithExample,
   hotWallet,
   numbers,
+  proof,
   rights,
   SAMPLES,
   tokenIdWithExample,
   validateBlocks,
 } from "../contract/parameters.ts";
 import { describeAnswers, OPTIONAL_KEY } from "../contract/responses.ts";
-import { answerHeaders, respond } from "../respond.ts";
+import { ProofSchema } from "../proofs/proof-schema.ts";
+import { PROOF_COST } from "../proofs/proofs.ts";
+import { answerHeaders, respond, respondJson } from "../respond.ts";
 import type { Shards } from "../shards/shards.ts";
-import { type CheckQuestion, DelegationChecks } from "./check-delegation.ts";
+import type { CheckQuestion } from "./check-delegation.ts";
 import type { Dependencies } from "./dependencies.ts";
 
 /** Parameters that a check's example asks about, and its answer: with the sandbox's sample delegations, a true one. */
@@ -78,7 +81,7 @@ export const defineCheck = (check: Check, { wallets = check.wallets, query, ...r
     request: parameters.request,
     /** Reads a request: the question, and the other parameters. */
     read: (c: ApiContext) => {
-      const values = parameters.read(c) as Values & { numbers?: "number" | "string" };
+      const values = parameters.read(c) as Values & { numbers?: "number" | "string"; proof?: boolean };
       return { question: toQuestion(values), values };
     },
     /** Reads texts from elsewhere. @param textsOf - returns the texts of a parameter */
@@ -99,7 +102,7 @@ const summaryOf = ({ name, takes, returns, satisfiedBy }: Check): string => {
 const describeCheck = (check: Check): Omit<RouteConfig, "path" | "request"> & { path: string } => {
   const { version, name, path, returns, meaning } = check;
   const takesKey = version === "v2";
-  const schema = returns === "balance" ? BALANCE : z.boolean();
+  const schema = z.union([returns === "balance" ? BALANCE : z.boolean(), ProofSchema]);
   return {
     method: "get",
     path,
@@ -108,24 +111,36 @@ const describeCheck = (check: Check): Omit<RouteConfig, "path" | "request"> & { 
     ...(takesKey && { security: OPTIONAL_KEY }),
     summary: summaryOf(check),
     description: meaning,
-    responses: describeAnswers("The answer, and nothing else.", schema, exampleOf(check).answer, { takesKey }),
+    responses: describeAnswers(
+      "The answer, and nothing else; with `proof=true` also its proof.",
+      schema,
+      exampleOf(check).answer,
+      { takesKey },
+    ),
   };
 };
 
 /** Adds an operation for each check. */
-export const addChecks = (app: ApiApp, { database, shards, batches }: Dependencies): void => {
-  const checks = new DelegationChecks(database, batches.checks);
-
+export const addChecks = (app: ApiApp, { shards, checks, proofs }: Dependencies): void => {
   for (const check of CHECKS) {
     const { version, returns } = check;
     const validateChain = shards.validateChain(version);
     const { request, read } = defineCheck(check, {
-      query: { ...blocks, ...(returns === "balance" && { numbers }) },
+      query: { ...blocks, proof, ...(returns === "balance" && { numbers }) },
       validate: (values: AskedBlock & { chainId?: number }) => [...validateChain(values), ...validateBlocks(values)],
     });
     addOperation(app, createRoute({ ...describeCheck(check), request }), async (c) => {
       const { question, values } = read(c);
       const { chainId } = question;
+      if (values.proof) {
+        proofs.requireProvable(chainId);
+        await c.get("charge")(PROOF_COST - 1);
+        const block = shards.findBlock(chainId, values);
+        // The node may take long: others need not wait for it.
+        c.get("endTurn")();
+        const proven = await proofs.prove(nameCaller(c.get("caller")), question, { block, minBlock: values.minBlock });
+        return respondJson(c, proven.proof, answerHeaders(proven.freshness, { block: proven.block }));
+      }
       const schema = shards.findSchema(version, chainId);
       const asked = { block: shards.findBlock(chainId, values), minBlock: values.minBlock };
       const { value, freshness } = await checks.answer(schema, { ...question, block: asked.block });

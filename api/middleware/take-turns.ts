@@ -1,4 +1,4 @@
-import type { ApiMiddleware } from "../context.ts";
+import { type ApiMiddleware, nameCaller } from "../context.ts";
 import { overloaded } from "../database/problems.ts";
 import { Turns } from "../limits/turns.ts";
 import type { Metrics } from "../metrics/metrics.ts";
@@ -23,13 +23,13 @@ export const takeTurns = ({ turns: load }: Pick<Metrics, "turns">): ApiMiddlewar
   const turns = new Turns({ places: PLACES, maxWaiting: 1_000, maxWaitMs: MAX_WAIT_MS, load, refuse });
   const bodies = new Turns({ places: BODIES, maxWaiting: 16, maxWaitMs: 5_000, refuse });
   return async (c, next) => {
-    const { client, key } = c.get("caller");
-    const name = key?.owner ?? client;
+    const caller = c.get("caller");
+    const name = nameCaller(caller);
     let endTurn = await turns.take(name, IS_LIST.test(c.req.path) ? LIST_WEIGHT : 1);
     c.set("endTurn", () => endTurn());
     c.set("readOutsideTurn", async (read) => {
       endTurn();
-      const forgetBody = await bodies.take(client);
+      const forgetBody = await bodies.take(caller.client);
       try {
         const text = await read();
         endTurn = await turns.take(name, 1 + Math.floor(text.length / BYTES_PER_PLACE));

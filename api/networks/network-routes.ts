@@ -6,6 +6,7 @@ import { addOperation } from "../contract/add-operation.ts";
 import { defineParameters } from "../contract/define-parameters.ts";
 import { BAD_MOMENT, TOO_MANY_TO_PAGES } from "../contract/responses.ts";
 import type { Dependencies } from "../delegations/dependencies.ts";
+import type { Proofs } from "../proofs/proofs.ts";
 import { respondJson } from "../respond.ts";
 import { type ChainState, newestKnownBlock, type Shards } from "../shards/shards.ts";
 import { showVerification, VerificationSchema } from "../shards/show-verification.ts";
@@ -40,6 +41,9 @@ const NetworksSchema = z
           .nullable()
           .openapi({ description: "While the network is being indexed." }),
         verification: VerificationSchema,
+        proofs: z.object({ available: z.boolean(), reason: z.string().nullable() }).openapi({
+          description: "If checks can have proofs, and why not.",
+        }),
       }),
     ),
   })
@@ -52,7 +56,10 @@ type NetworkState = Pick<
 >;
 
 /** Adds the list of networks. It runs no query, and counts as a page. */
-export const addNetworks = (app: ApiApp, { database, shards }: Pick<Dependencies, "database" | "shards">): void => {
+export const addNetworks = (
+  app: ApiApp,
+  { database, shards, proofs }: Pick<Dependencies, "database" | "shards" | "proofs">,
+): void => {
   const parameters = defineParameters({ query: {} });
   addOperation(
     app,
@@ -71,13 +78,13 @@ export const addNetworks = (app: ApiApp, { database, shards }: Pick<Dependencies
     }),
     (c) => {
       parameters.read(c);
-      return respondJson(c, showNetworks(shards, database.isReachable), { "Cache-Control": "no-store" });
+      return respondJson(c, showNetworks(shards, proofs, database.isReachable), { "Cache-Control": "no-store" });
     },
   );
 };
 
 /** Shows every network with a registry, mainnets first, and the state of its index. */
-const showNetworks = (shards: Shards, isReachable: boolean): Networks => {
+const showNetworks = (shards: Shards, proofs: Proofs, isReachable: boolean): Networks => {
   const states = new Map(shards.chainStates().map((state) => [state.chainId, state]));
   const all = [...networks.values()].toSorted((a, b) => Number(a.testnet) - Number(b.testnet));
   return {
@@ -90,9 +97,12 @@ const showNetworks = (shards: Shards, isReachable: boolean): Networks => {
       blockExplorer: blockExplorers.get(network.chainId) ?? null,
       registries: { v1: network.v1?.address ?? null, v2: network.v2?.address ?? null },
       ...showState(states.get(network.chainId), states.size > 0, isReachable),
+      proofs: showProofs(proofs.findObstacle(network.chainId)),
     })),
   };
 };
+
+const showProofs = (reason: string | null) => ({ available: reason === null, reason });
 
 const OUT_OF_REACH = "The database is out of reach.";
 

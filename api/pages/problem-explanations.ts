@@ -61,6 +61,11 @@ export const PROBLEM_EXPLANATIONS: Record<ProblemName, { meaning: string; next: 
     meaning: "A body must be JSON.",
     next: "Send JSON, with `Content-Type: application/json`.",
   },
+  "proof-unavailable": {
+    meaning:
+      "The answer was to have a proof, and there is none: a 400 if this service has none for the network, a 503 while no node of it responds in time or has the state of the block.",
+    next: "For a 503, try again after the seconds in `Retry-After`, or with `block=finalized`: few nodes keep the state of old blocks. Without `proof`, the answer is the index's.",
+  },
   "rate-limited": {
     meaning:
       "This address sent more requests within a few seconds than the limit without an API key allows. `RateLimit-Policy` gives the limit. Each check in a body is one request. On the developer page: too many sign-ins from this address, or too many new keys of a wallet; `detail` says which.",

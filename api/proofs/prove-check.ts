@@ -30,7 +30,7 @@ export const proveCheck = async (
   question: Question,
   registry: Address,
   { block: number, known }: { block: bigint; known: KnownBlock },
-): Promise<{ value: boolean | bigint; proof: Proof }> => {
+): Promise<Proof> => {
   const readBlock = async (wanted: bigint): Promise<RpcBlock> => {
     const block = await request({ method: "eth_getBlockByNumber", params: [numberToHex(wanted), false] });
     if (!block) throw new Error(`The node does not have block ${wanted}.`);
@@ -66,8 +66,7 @@ export const proveCheck = async (
   ]);
   if ((newest ?? block).hash !== known.hash) throw new Error("The node and the index have different blocks.");
 
-  const header = encodeHeader(block);
-  if (keccak256(header) !== block.hash) throw new UnprovableNetworkError();
+  const header = await findHeader(request, block);
   const decision = decide(question, words);
   if ("missing" in decision) throw new Error("The node does not return every slot.");
   const { chainId, registry: version, check, ...parameters } = question;
@@ -86,5 +85,15 @@ export const proveCheck = async (
     })),
   };
   const trusted = { hash: block.hash, chainId, addresses: { [version]: registry } };
-  return { value: verifyProof(proof, trusted).value, proof };
+  verifyProof(proof, trusted);
+  return proof;
+};
+
+/** Encodes a block's header, or reads it where the network has fields of its own and the node returns it. */
+const findHeader = async (request: RpcRequest, block: RpcBlock): Promise<Hex> => {
+  const encoded = encodeHeader(block);
+  if (keccak256(encoded) === block.hash) return encoded;
+  const raw = await request({ method: "debug_getRawHeader", params: [block.number] }).catch(() => null);
+  if (typeof raw === "string" && keccak256(raw as Hex) === block.hash) return raw as Hex;
+  throw new UnprovableNetworkError("The header of the block does not hash to its hash.");
 };

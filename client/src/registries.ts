@@ -11,12 +11,15 @@ const ADDRESSES: Addresses = {
 const ZKSYNC: Partial<Addresses> = { v2: "0x0000000059A24EB229eED07Ac44229DB56C5d797" };
 const ZKSYNC_CHAINS = [324, 2741, 61166, 300, 11124];
 
+/** True for a network with ZKsync's virtual machine, whose state has a trie of another kind. */
+export const isZksync = (chainId: number): boolean => ZKSYNC_CHAINS.includes(chainId);
+
 /**
  * The address of a registry.
  * @param elsewhere - of registries at other addresses
  */
 export const findRegistry = (chainId: number, registry: RegistryVersion, elsewhere: Partial<Addresses> = {}): Address =>
-  ({ ...ADDRESSES, ...(ZKSYNC_CHAINS.includes(chainId) && ZKSYNC), ...elsewhere })[registry];
+  ({ ...ADDRESSES, ...(isZksync(chainId) && ZKSYNC), ...elsewhere })[registry];
 
 /** Rights as the registry has them, from the same texts as the service takes. A text is padded with zeros. */
 export const toBytes32 = (rights: string): Hex => {
