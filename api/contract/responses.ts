@@ -126,14 +126,14 @@ export const describeAnswers = (
   description: string,
   schema: z.ZodType,
   example: unknown,
-  { headers = {}, takesKey = false } = {},
+  { headers = {}, takesKey = false, hasProofs = false } = {},
 ): RouteConfig["responses"] => ({
   200: {
     description,
     headers: { ...FRESHNESS, ...ANSWERED_BLOCK, ...headers, ...RATE_LIMIT },
     content: { "application/json": { schema, example } },
   },
-  ...describeProblems(takesKey),
+  ...describeProblems(takesKey, hasProofs),
 });
 
 /** Describes the responses of an operation that answers about several networks, in pages. */
@@ -172,8 +172,12 @@ export const describeBulkAnswers = (
   415: problem("The body is not JSON.", ["unsupported-body"], RATE_LIMIT),
 });
 
-const describeProblems = (takesKey: boolean): RouteConfig["responses"] => ({
-  400: problem("A parameter is bad. `errors` names every bad one.", ["bad-parameter"], RATE_LIMIT),
+const describeProblems = (takesKey: boolean, hasProofs = false): RouteConfig["responses"] => ({
+  400: problem(
+    "A parameter is bad. `errors` names every bad one.",
+    ["bad-parameter", ...(hasProofs ? (["proof-unavailable"] as const) : [])],
+    RATE_LIMIT,
+  ),
   ...(takesKey && { 401: problem("The API key is misspelt, unknown or revoked.", ["unknown-key"], RATE_LIMIT) }),
   429: problem("Too many requests without an API key.", ["rate-limited"], { ...RATE_LIMIT, ...RETRY_AFTER }),
   503: problem(

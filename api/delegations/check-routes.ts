@@ -115,7 +115,7 @@ const describeCheck = (check: Check): Omit<RouteConfig, "path" | "request"> & { 
       "The answer, and nothing else; with `proof=true` also its proof.",
       schema,
       exampleOf(check).answer,
-      { takesKey },
+      { takesKey, hasProofs: true },
     ),
   };
 };

@@ -408,6 +408,37 @@ export interface paths {
 export type webhooks = Record<string, never>;
 export interface components {
   schemas: {
+    Proof: {
+      /** @description True, false, or the digits of a balance. */
+      result: boolean | string;
+      chainId: number;
+      /** @enum {string} */
+      registry: "v1" | "v2";
+      check: string;
+      /** @description `delegate`, `vault`, and what else the check takes: the token id in digits, rights as bytes32. */
+      parameters: {
+        [key: string]: string;
+      };
+      block: {
+        number: number;
+        hash: string;
+        /** @description The header, whose hash is the block's. */
+        header: string;
+      };
+      account: {
+        /** @description The registry. */
+        address: string;
+        /** @description Nodes of the state's trie, from its root. */
+        proof: string[];
+      };
+      /** @description The words of the registry's storage that decide the answer. */
+      storage: {
+        slot: string;
+        value: string;
+        /** @description Nodes of the registry's trie, from its root. */
+        proof: string[];
+      }[];
+    };
     /** @description A problem document, RFC 9457. */
     Problem: {
       /** @description The kind of problem, as a link to its explanation. */
@@ -674,6 +705,11 @@ export interface components {
            */
           at: string;
         } | null;
+        /** @description If checks can have proofs, and why not. */
+        proofs: {
+          available: boolean;
+          reason: string | null;
+        };
       }[];
     };
     Status: {
@@ -754,6 +790,8 @@ export interface operations {
         block?: string;
         /** @description A block that the answer must include: a 503 until it is indexed. Not together with `block`. */
         minBlock?: number;
+        /** @description Adds the proof of the registry's state at the block of the answer: see /docs. It counts as ten requests. */
+        proof?: boolean;
       };
       header?: never;
       path?: never;
@@ -761,7 +799,7 @@ export interface operations {
     };
     requestBody?: never;
     responses: {
-      /** @description The answer, and nothing else. */
+      /** @description The answer, and nothing else; with `proof=true` also its proof. */
       200: {
         headers: {
           /** @description The newest indexed block. The answer holds at this block, unless the request names another one. */
@@ -782,7 +820,7 @@ export interface operations {
         };
         content: {
           /** @example true */
-          "application/json": boolean;
+          "application/json": boolean | components["schemas"]["Proof"];
         };
       };
       /** @description A parameter is bad. `errors` names every bad one. */
@@ -845,6 +883,8 @@ export interface operations {
         block?: string;
         /** @description A block that the answer must include: a 503 until it is indexed. Not together with `block`. */
         minBlock?: number;
+        /** @description Adds the proof of the registry's state at the block of the answer: see /docs. It counts as ten requests. */
+        proof?: boolean;
       };
       header?: never;
       path?: never;
@@ -852,7 +892,7 @@ export interface operations {
     };
     requestBody?: never;
     responses: {
-      /** @description The answer, and nothing else. */
+      /** @description The answer, and nothing else; with `proof=true` also its proof. */
       200: {
         headers: {
           /** @description The newest indexed block. The answer holds at this block, unless the request names another one. */
@@ -873,7 +913,7 @@ export interface operations {
         };
         content: {
           /** @example true */
-          "application/json": boolean;
+          "application/json": boolean | components["schemas"]["Proof"];
         };
       };
       /** @description A parameter is bad. `errors` names every bad one. */
@@ -938,6 +978,8 @@ export interface operations {
         block?: string;
         /** @description A block that the answer must include: a 503 until it is indexed. Not together with `block`. */
         minBlock?: number;
+        /** @description Adds the proof of the registry's state at the block of the answer: see /docs. It counts as ten requests. */
+        proof?: boolean;
       };
       header?: never;
       path?: never;
@@ -945,7 +987,7 @@ export interface operations {
     };
     requestBody?: never;
     responses: {
-      /** @description The answer, and nothing else. */
+      /** @description The answer, and nothing else; with `proof=true` also its proof. */
       200: {
         headers: {
           /** @description The newest indexed block. The answer holds at this block, unless the request names another one. */
@@ -966,7 +1008,7 @@ export interface operations {
         };
         content: {
           /** @example true */
-          "application/json": boolean;
+          "application/json": boolean | components["schemas"]["Proof"];
         };
       };
       /** @description A parameter is bad. `errors` names every bad one. */
@@ -1029,6 +1071,8 @@ export interface operations {
         block?: string;
         /** @description A block that the answer must include: a 503 until it is indexed. Not together with `block`. */
         minBlock?: number;
+        /** @description Adds the proof of the registry's state at the block of the answer: see /docs. It counts as ten requests. */
+        proof?: boolean;
       };
       header?: never;
       path?: never;
@@ -1036,7 +1080,7 @@ export interface operations {
     };
     requestBody?: never;
     responses: {
-      /** @description The answer, and nothing else. */
+      /** @description The answer, and nothing else; with `proof=true` also its proof. */
       200: {
         headers: {
           /** @description The newest indexed block. The answer holds at this block, unless the request names another one. */
@@ -1057,7 +1101,7 @@ export interface operations {
         };
         content: {
           /** @example true */
-          "application/json": boolean;
+          "application/json": boolean | components["schemas"]["Proof"];
         };
       };
       /** @description A parameter is bad. `errors` names every bad one. */
@@ -1135,6 +1179,8 @@ export interface operations {
         block?: string;
         /** @description A block that the answer must include: a 503 until it is indexed. Not together with `block`. */
         minBlock?: number;
+        /** @description Adds the proof of the registry's state at the block of the answer: see /docs. It counts as ten requests. */
+        proof?: boolean;
       };
       header?: never;
       path?: never;
@@ -1142,7 +1188,7 @@ export interface operations {
     };
     requestBody?: never;
     responses: {
-      /** @description The answer, and nothing else. */
+      /** @description The answer, and nothing else; with `proof=true` also its proof. */
       200: {
         headers: {
           /** @description The newest indexed block. The answer holds at this block, unless the request names another one. */
@@ -1163,7 +1209,7 @@ export interface operations {
         };
         content: {
           /** @example true */
-          "application/json": boolean;
+          "application/json": boolean | components["schemas"]["Proof"];
         };
       };
       /** @description A parameter is bad. `errors` names every bad one. */
@@ -1243,6 +1289,8 @@ export interface operations {
         block?: string;
         /** @description A block that the answer must include: a 503 until it is indexed. Not together with `block`. */
         minBlock?: number;
+        /** @description Adds the proof of the registry's state at the block of the answer: see /docs. It counts as ten requests. */
+        proof?: boolean;
       };
       header?: never;
       path?: never;
@@ -1250,7 +1298,7 @@ export interface operations {
     };
     requestBody?: never;
     responses: {
-      /** @description The answer, and nothing else. */
+      /** @description The answer, and nothing else; with `proof=true` also its proof. */
       200: {
         headers: {
           /** @description The newest indexed block. The answer holds at this block, unless the request names another one. */
@@ -1271,7 +1319,7 @@ export interface operations {
         };
         content: {
           /** @example true */
-          "application/json": boolean;
+          "application/json": boolean | components["schemas"]["Proof"];
         };
       };
       /** @description A parameter is bad. `errors` names every bad one. */
@@ -1349,6 +1397,8 @@ export interface operations {
         block?: string;
         /** @description A block that the answer must include: a 503 until it is indexed. Not together with `block`. */
         minBlock?: number;
+        /** @description Adds the proof of the registry's state at the block of the answer: see /docs. It counts as ten requests. */
+        proof?: boolean;
         /** @description The format of balances and token ids: JSON numbers of any length, or JSON strings for clients that cannot read big integers. */
         numbers?: "number" | "string";
       };
@@ -1358,7 +1408,7 @@ export interface operations {
     };
     requestBody?: never;
     responses: {
-      /** @description The answer, and nothing else. */
+      /** @description The answer, and nothing else; with `proof=true` also its proof. */
       200: {
         headers: {
           /** @description The newest indexed block. The answer holds at this block, unless the request names another one. */
@@ -1379,7 +1429,7 @@ export interface operations {
         };
         content: {
           /** @example 250000 */
-          "application/json": number | string;
+          "application/json": number | string | components["schemas"]["Proof"];
         };
       };
       /** @description A parameter is bad. `errors` names every bad one. */
@@ -1459,6 +1509,8 @@ export interface operations {
         block?: string;
         /** @description A block that the answer must include: a 503 until it is indexed. Not together with `block`. */
         minBlock?: number;
+        /** @description Adds the proof of the registry's state at the block of the answer: see /docs. It counts as ten requests. */
+        proof?: boolean;
         /** @description The format of balances and token ids: JSON numbers of any length, or JSON strings for clients that cannot read big integers. */
         numbers?: "number" | "string";
       };
@@ -1468,7 +1520,7 @@ export interface operations {
     };
     requestBody?: never;
     responses: {
-      /** @description The answer, and nothing else. */
+      /** @description The answer, and nothing else; with `proof=true` also its proof. */
       200: {
         headers: {
           /** @description The newest indexed block. The answer holds at this block, unless the request names another one. */
@@ -1489,7 +1541,7 @@ export interface operations {
         };
         content: {
           /** @example 5 */
-          "application/json": number | string;
+          "application/json": number | string | components["schemas"]["Proof"];
         };
       };
       /** @description A parameter is bad. `errors` names every bad one. */

@@ -195,6 +195,22 @@ describe("parseApiSettings()", () => {
     );
   });
 
+  test("reads RPCs for proofs from their own variables only", () => {
+    const environment = {
+      PONDER_RPC_URL_1: "https://a.example",
+      PROOF_RPC_URL_137: "https://b.example,https://c.example",
+    };
+    const { proofRpcUrls, signInRpcUrls } = parseApiSettings(environment);
+    expect(proofRpcUrls).toEqual(new Map([[137, ["https://b.example", "https://c.example"]]]));
+    expect(signInRpcUrls).toEqual(new Map([[1, ["https://a.example"]]]));
+    expect(apiProblems({ PROOF_RPC_URL_1: "wss://a.example/s3cret", PROOF_RPC_URL_base: "https://a.example" })).toEqual(
+      [
+        "PROOF_RPC_URL_1 must be one or more URLs separated by commas, each http or https.",
+        "PROOF_RPC_URL_base must end in a chain id.",
+      ],
+    );
+  });
+
   test("uses no WebSocket for sign-ins", () => {
     const environment = { PONDER_RPC_URL_1: "wss://a.example", PONDER_RPC_URL_10: "wss://a.example,https://b.example" };
     expect(parseApiSettings(environment).signInRpcUrls).toEqual(new Map([[10, ["https://b.example"]]]));

@@ -1,0 +1,225 @@
+import { expect } from "vitest";
+import { type Proof, verifyProof } from "../../client/src/proof.ts";
+import type { Check } from "../../client/src/questions.ts";
+import { checksOf } from "../../registry/checks.ts";
+import { formatQuestion, listQuestions, type WorldQuestion } from "../support/answers.ts";
+import { type Api, startTestApi } from "../support/api.ts";
+import { readServedSchema } from "../support/index-copy.ts";
+import { askNode, launchRpcProxy, type RpcRequest, type RpcResponse } from "../support/rpc-proxy.ts";
+import { test as base } from "../support/test.ts";
+
+// Answers with proofs. test/client/proof.property.test.ts attacks the proofs themselves.
+
+const CHAIN = 8453;
+
+const test = base
+  .extend("chainOptions", { seed: 3, blocks: 60, overWebSocket: false })
+  /** The node for proofs, which tests can make fail. */
+  .extend("node", { scope: "file" }, async ({ indexed }, { onCleanup }) => {
+    const node = await launchRpcProxy(indexed.subject.local.url);
+    onCleanup(node.stop);
+    return node;
+  })
+  .extend("databaseUrl", ({ indexed }) => indexed.databaseUrl)
+  .extend("env", ({ node }) => ({ [`PROOF_RPC_URL_${CHAIN}`]: node.url }))
+  /** Of each check, a question that is true now, and one that is false. */
+  .extend("questions", { scope: "file" }, async ({ indexed: { subject } }) => {
+    const all = listQuestions(subject.world);
+    const newest = await subject.local.client.getBlockNumber();
+    const answers = await subject.askRegistries(newest, all);
+    const isTrue = (question: WorldQuestion) => !["false", "0"].includes(answers.get(formatQuestion(question)) ?? "");
+    return [...checksOf("v1"), ...checksOf("v2")].flatMap(({ version, name }) => {
+      const same = all.filter(({ registry, check }) => registry === version && check === name);
+      const found = [same.find(isTrue), same.find((question) => !isTrue(question))];
+      return found.flatMap((question) => question ?? []);
+    });
+  });
+
+const pathOf = ({ registry, check, ...parameters }: WorldQuestion, more = ""): string => {
+  const query = new URLSearchParams({ chainId: String(CHAIN), proof: "true" });
+  for (const [name, value] of Object.entries(parameters)) query.append(name, String(value));
+  return `/registry/${registry}/check/${check}?${query}${more}`;
+};
+
+const ask = async (api: Api, path: string) => {
+  const response = await api.get(path);
+  return { status: response.status, headers: response.headers, json: (await response.json()) as Proof & Problem };
+};
+
+type Problem = { type: string; detail: string };
+
+const fails = (method: string, answer: RpcResponse) => (request: RpcRequest) =>
+  request.method === method ? answer : undefined;
+
+test("every check has a proof, now, at a past block and at the newest final one", async ({
+  api,
+  indexed: { subject },
+  questions,
+}) => {
+  expect(questions).toHaveLength(16);
+  const newest = await subject.local.client.getBlockNumber();
+  for (const question of questions) {
+    for (const [more, asked] of [
+      ["", newest],
+      [`&block=${newest - 7n}`, newest - 7n],
+      ["&block=finalized", null],
+      [`&minBlock=${newest}`, newest],
+    ] as const) {
+      const { status, headers, json } = await ask(api, pathOf(question, more));
+      expect(status, JSON.stringify(json)).toBe(200);
+      const block = BigInt(headers.get("X-Answered-Block") ?? "");
+      if (asked !== null) expect(block).toBe(asked);
+      expect(headers.get("X-Answered-Block-Final")).toBe(String(block <= Number(headers.get("X-Finalized-Block"))));
+
+      const { hash } = await subject.local.client.getBlock({ blockNumber: block });
+      const proven = verifyProof(json, { hash, chainId: CHAIN, check: { ...question, chainId: CHAIN } as Check });
+      const [answer] = (await subject.askRegistries(block, [question])).values();
+      expect(String(proven.value)).toBe(answer);
+      expect(proven.block).toEqual({ number: block, hash });
+    }
+  }
+});
+
+test("without proof=true, the answer is as ever", async ({ api, node, questions }) => {
+  const before = node.seen.length;
+  for (const question of questions) {
+    const { json: proof } = await ask(api, pathOf(question));
+    const plain = await api.get(pathOf(question).replace("proof=true", "proof=false"));
+    expect(await plain.text()).toBe(String(proof.result));
+  }
+  expect(node.seen.length).toBeGreaterThan(before);
+  const seen = node.seen.length;
+  for (const question of questions) await api.get(pathOf(question).replace("proof=true", "proof=false"));
+  expect(node.seen.length).toBe(seen);
+});
+
+test("a node that fails, is behind, lacks the state or forges it gives a 503, never a proof", async ({
+  api,
+  node,
+  questions,
+  indexed,
+}) => {
+  const [question] = questions;
+  if (!question) throw new Error("There are no questions.");
+  const refused = async (why: string) => {
+    const { status, headers, json } = await ask(api, pathOf(question));
+    expect({ status, type: json.type }, why).toEqual({ status: 503, type: "/docs#problem-proof-unavailable" });
+    expect(headers.get("Retry-After"), why).toBe("10");
+    expect(json.detail).not.toContain(node.url);
+  };
+  const change = (method: string, edit: (text: string) => string) => {
+    node.intercept = async (request) => {
+      if (request.method !== method) return undefined;
+      const answer = JSON.stringify(await askNode(indexed.subject.local.url, request));
+      expect(edit(answer)).not.toBe(answer);
+      return JSON.parse(edit(answer));
+    };
+  };
+  const missing = { error: { code: -32_000, message: "missing trie node" } };
+  for (const [why, intercept] of [
+    ["no state", fails("eth_getProof", missing)],
+    ["no such method", fails("eth_getProof", { error: { code: -32_601, message: "not found" } })],
+    ["behind", fails("eth_getBlockByNumber", { result: null })],
+    ["no response", fails("eth_getProof", { hangsUp: true })],
+    ["no JSON", fails("eth_getProof", { status: 502, body: "<html>" })],
+    ["no proof", fails("eth_getProof", { result: {} })],
+    ["empty", fails("eth_getProof", { result: { accountProof: [], storageProof: [] } })],
+  ] as const) {
+    node.intercept = intercept;
+    await refused(why);
+  }
+  change("eth_getProof", (text) => text.replace(/"value":"0x[0-9a-f]+"/, '"value":"0x2"'));
+  await refused("a forged value");
+  change("eth_getProof", (text) => text.replace(/"accountProof":\["0x../, '"accountProof":["0xff'));
+  await refused("a forged node");
+  change("eth_getBlockByNumber", (text) => text.replace(/"hash":"0x../, '"hash":"0xff'));
+  await refused("another block");
+  node.intercept = () => undefined;
+  expect((await ask(api, pathOf(question))).status).toBe(200);
+});
+
+test("a network whose headers do not hash to their hash has no proofs, until they do", async ({
+  api,
+  node,
+  questions,
+  indexed,
+}) => {
+  const [question] = questions;
+  if (!question) throw new Error("There are no questions.");
+  const proofsOf = async () => {
+    const { networks } = (await (await api.get("/networks")).json()) as {
+      networks: { chainId: number; proofs: { available: boolean; reason: string | null } }[];
+    };
+    return (chainId: number) => networks.find((network) => network.chainId === chainId)?.proofs;
+  };
+  expect((await proofsOf())(CHAIN)).toEqual({ available: true, reason: null });
+  node.intercept = async (request) => {
+    if (request.method !== "eth_getBlockByNumber") return undefined;
+    const answer = JSON.stringify(await askNode(indexed.subject.local.url, request));
+    return JSON.parse(answer.replace(/"extraData":"0x/, '"extraData":"0xab'));
+  };
+  const { status, json } = await ask(api, pathOf(question));
+  expect({ status, type: json.type }).toEqual({ status: 400, type: "/docs#problem-proof-unavailable" });
+  node.intercept = () => undefined;
+  expect((await proofsOf())(CHAIN)).toEqual({ available: false, reason: expect.stringContaining("headers") });
+  expect((await ask(api, pathOf(question))).status).toBe(200);
+  const known = await proofsOf();
+  expect(known(CHAIN)?.available).toBe(true);
+  expect(known(1)).toEqual({ available: false, reason: expect.stringContaining("no node") });
+  expect(known(324)).toEqual({ available: false, reason: expect.stringContaining("Merkle") });
+});
+
+test("without a node for proofs the problem says so, and the indexer's is not asked", async ({ samples }) => {
+  const response = await samples.get(
+    `/registry/v2/check/all?to=0x${"1".repeat(40)}&from=0x${"2".repeat(40)}&proof=true`,
+  );
+  expect(response.status).toBe(400);
+  expect(await response.json()).toMatchObject({
+    type: "/docs#problem-proof-unavailable",
+    detail: expect.stringContaining("no node"),
+  });
+});
+
+test("a second node proves what the first does not", async ({ node, databaseUrl, questions, indexed }) => {
+  const [question] = questions;
+  if (!question) throw new Error("There are no questions.");
+  const broken = await launchRpcProxy(indexed.subject.local.url);
+  broken.intercept = () => ({ status: 500 });
+  const api = await startTestApi({ databaseUrl, env: { [`PROOF_RPC_URL_${CHAIN}`]: `${broken.url},${node.url}` } });
+  expect((await ask(api, pathOf(question))).status).toBe(200);
+  expect(broken.seen.length).toBeGreaterThan(0);
+  broken.stop();
+});
+
+test("a proof is ten requests", async ({ node, databaseUrl, questions }) => {
+  const env = { [`PROOF_RPC_URL_${CHAIN}`]: node.url, RATE_LIMIT_REQUESTS: "25" };
+  const api = await startTestApi({ databaseUrl, env, now: () => 0 });
+  const [question] = questions;
+  if (!question) throw new Error("There are no questions.");
+  const left = async () => {
+    const { status, headers } = await ask(api, pathOf(question));
+    return [status, headers.get("RateLimit")?.match(/r=(\d+)/)?.[1]];
+  };
+  expect(await left()).toEqual([200, "15"]);
+  expect(await left()).toEqual([200, "5"]);
+  expect((await left())[0]).toBe(429);
+});
+
+test("an answer that the proof contradicts is not given", async ({ node, databaseUrl, indexed, questions }) => {
+  const api = await startTestApi({ databaseUrl, env: { [`PROOF_RPC_URL_${CHAIN}`]: node.url } });
+  const question = questions.find(({ registry, check }) => registry === "v2" && check === "all");
+  if (!question) throw new Error("There is no such question.");
+  expect((await ask(api, pathOf(question))).json.result).toBe(true);
+  // A row that a provider lost.
+  const schema = await readServedSchema(indexed.database);
+  await indexed.database.query("set session_replication_role = replica");
+  const { rowCount } = await indexed.database.query(
+    `delete from "${schema}".delegation_change where registry = 'v2' and vault = $1 and delegate = $2 and type = 'ALL'`,
+    [question.vault.toLowerCase(), question.delegate.toLowerCase()],
+  );
+  await indexed.database.query("reset session_replication_role");
+  expect(rowCount).toBeGreaterThan(0);
+  const { status, json } = await ask(api, pathOf(question));
+  expect({ status, type: json.type }).toEqual({ status: 503, type: "/docs#problem-index-differs" });
+  expect(api.output()).toContain("The index differs from a proof");
+});
