@@ -38,6 +38,7 @@ const readSettings = () => {
     ...process.env,
     ...rpcs,
     ...listRpcs("SIGN_IN_RPC_URL_"),
+    ...listRpcs("PROOF_RPC_URL_"),
     PUBLIC_URL: "",
     DATABASE_READ_URL: "",
     HOST: "127.0.0.1",

@@ -27,6 +27,7 @@ test("/networks lists every network with a registry, its block explorer and its 
     newestBlock: { number: expect.any(Number), timestamp: expect.any(Number) },
     progress: null,
     verification: { block: expect.any(Number), wallets: expect.any(Number), at: expect.stringMatching(/^\d{4}-/) },
+    proofs: { available: false, reason: expect.any(String) },
   });
   const others = networks.filter(({ chainId }) => chainId !== 1 && chainId !== 137);
   for (const other of others) {

@@ -62,6 +62,7 @@ const CONTRACT = {
 // Parameters beyond the contract.
 const LIST_OPTIONS = ["details", "limit", "cursor", "numbers"];
 const BLOCKS = ["block", "minBlock"];
+const ofChecks = (path: string) => (path.includes("/check/") ? ["proof"] : []);
 const EXTRAS: Record<string, string[]> = {
   "/registry/v1/{wallet}": LIST_OPTIONS,
   "/registry/v2/{wallet}": LIST_OPTIONS,
@@ -85,7 +86,7 @@ test("the document has exactly the ten operations of the contract, with their pa
     path,
     {
       required: required.split(" ").sort(),
-      optional: [...optional.split(" "), ...BLOCKS, ...(EXTRAS[path] ?? [])].sort(),
+      optional: [...optional.split(" "), ...BLOCKS, ...ofChecks(path), ...(EXTRAS[path] ?? [])].sort(),
     },
   ]);
   expect(Object.fromEntries(described)).toEqual(Object.fromEntries(expected));

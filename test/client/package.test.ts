@@ -1,4 +1,4 @@
-import { readdirSync } from "node:fs";
+import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
@@ -19,8 +19,8 @@ const MODULES = readdirSync(join(ROOT, "client/src")).map((file) => file.replace
 describe("the package", () => {
   test("has its modules with their types, its documents, and nothing else", () => {
     const built = MODULES.flatMap((name) => [`dist/${name}.js`, `dist/${name}.d.ts`]);
-    const documents = ["CHANGELOG.md", "LICENSE", "README.md", "package.json"];
-    expect(client.files.toSorted()).toEqual([...documents, ...built].toSorted());
+    const others = ["CHANGELOG.md", "LICENSE", "README.md", "bin/delegation-registry-client.js", "package.json"];
+    expect(client.files.toSorted()).toEqual([...others, ...built].toSorted());
   });
 
   test("imports nothing but its own modules at run time, and viem to verify proofs", () => {
@@ -31,6 +31,22 @@ describe("the package", () => {
     }
     const { dependencies } = JSON.parse(client.readInstalled("package.json"));
     expect(dependencies).toBeUndefined();
+  });
+
+  test("has a command that verifies a kept proof", async () => {
+    const proof = join(ROOT, "test/support/proof.json");
+    const { block } = JSON.parse(readFileSync(proof, "utf8"));
+    const command = "node_modules/delegation-registry-client/bin/delegation-registry-client.js";
+    const verify = (...values: string[]) => client.run(command, "verify", proof, ...values);
+    const { stdout } = await verify("--hash", block.hash);
+    expect(stdout).toMatch(/^true: v2 check all on chain 1 at block 2\ndelegate 0x7099[0-9a-f]{36}\nvault 0xf39f/);
+    await expect(verify("--hash", block.hash.replace(/.$/, "0"))).rejects.toMatchObject({
+      code: 1,
+      stdout: "",
+      stderr: expect.stringContaining("not proven"),
+    });
+    await expect(verify("--hash", block.hash, "--chain", "137")).rejects.toMatchObject({ code: 1, stdout: "" });
+    await expect(verify()).rejects.toMatchObject({ code: 2, stderr: expect.stringContaining("Usage") });
   });
 
   test("needs less than 5,000 bytes, minified and compressed", async () => {

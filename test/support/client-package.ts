@@ -68,7 +68,7 @@ const installClient = async () => {
       );
     },
     /** Runs a compiled program. */
-    run: (file: string) => run(process.execPath, [file], { cwd: folder }),
+    run: (file: string, ...values: string[]) => run(process.execPath, [file, ...values], { cwd: folder }),
     /** Bundles a program for a browser, minified. */
     bundle: async (code: string): Promise<string> => {
       const { outputFiles } = await build({

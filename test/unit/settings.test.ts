@@ -137,6 +137,7 @@ describe("parseApiSettings()", () => {
       hasDeveloperPage: true,
       keysPerWallet: 5,
       signInRpcUrls: new Map(),
+      proofRpcUrls: new Map(),
       metricsHost: "127.0.0.1",
       metricsPort: 9464,
       logLevel: "info",
