@@ -39,8 +39,6 @@ export type SimulationSettings = {
   seed: number;
   /** Minimum number of registry operations to send. */
   ops: number;
-  /** True for endpoints whose log index lacks logs at times. */
-  losesLogs: boolean;
 };
 
 /** Thrown when an answer differs from the registries'. */
@@ -80,13 +78,13 @@ export class Simulation {
   }
 
   static async create(settings: SimulationSettings, say: (text: string) => void): Promise<Simulation> {
-    const { seed, ops, losesLogs } = settings;
+    const { seed, ops } = settings;
     let rpcs: UnreliableRpc[] = [];
     const stack = await Stack.start({
       chainIds: CHAIN_IDS,
       startsAt: new Date(Date.now() - CHAIN_AGE_MS),
       startRpcs: async (chains) => {
-        rpcs = await startUnreliableRpcs(seed, chains, { isShortRun: ops < SHORT_OPS, losesLogs });
+        rpcs = await startUnreliableRpcs(seed, chains, { isShortRun: ops < SHORT_OPS });
         return rpcs;
       },
       indexerEnv: { POLLING_INTERVAL_MS },

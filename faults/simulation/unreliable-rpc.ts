@@ -73,8 +73,7 @@ type Options = {
   logsSince?: number;
   /** True if logs are missing in answers by address, false if in all others. */
   liesByAddress: boolean;
-  /** True for log indexes that lack logs in all answers. Only the receipts, or another endpoint, have them. */
-  losesLogs: boolean;
+  /** True for short phases, and for log indexes that have all logs: to repair an index takes minutes. */
   isShortRun: boolean;
 };
 
@@ -93,7 +92,7 @@ export class UnreliableRpc implements Rpc {
   /** How it behaves in calm phases. */
   readonly #calm: Behaviour;
   readonly #liesByAddress: boolean;
-  readonly #losesLogs: boolean;
+  readonly #isShortRun: boolean;
   readonly #pace: Pace;
   #behaviour: Behaviour = {};
   #phaseEndsAt = 0;
@@ -113,7 +112,7 @@ export class UnreliableRpc implements Rpc {
     seed: number,
     { chainId, url }: LocalChain,
     { proxy, socket }: { proxy: RpcProxy; socket: Socket | undefined },
-    { logsSince = 0, liesByAddress, losesLogs, isShortRun }: Options,
+    { logsSince = 0, liesByAddress, isShortRun }: Options,
   ) {
     [this.chainId, this.url, this.#target, this.#proxy, this.#socket] = [chainId, proxy.url, url, proxy, socket];
     this.#draw = (use, count) => createRandom(seed, "rpc", chainId, logsSince, use, count);
@@ -126,7 +125,7 @@ export class UnreliableRpc implements Rpc {
       report: (fault) => this.#count(fault),
     };
     this.#liesByAddress = liesByAddress;
-    this.#losesLogs = losesLogs;
+    this.#isShortRun = isShortRun;
     this.#pace = isShortRun ? SHORT_RUN : LONG_RUN;
     proxy.intercept = (request) => this.#answer(request);
   }
@@ -210,12 +209,13 @@ export class UnreliableRpc implements Rpc {
       { defect: "twice" },
       { defect: "truncated", logs: random.pick(TRUNCATED_LOGS) },
     ];
+    // Only the receipts, or another endpoint, have what they lack.
     const lossy: LogIndex[] = [
       { defect: "without every third log", first: 0, last: Number.MAX_SAFE_INTEGER },
       { defect: "without logs", first, last: first + random.integer(10, 100) },
       { defect: "behind", blocks: random.integer(1, HISTORY / 2) },
     ];
-    return random.pick(this.#losesLogs ? [...complete, ...lossy] : complete);
+    return random.pick(this.#isShortRun ? complete : [...complete, ...lossy]);
   }
 
   #count(fault: ProviderFault | Failure | Refusal) {
@@ -273,7 +273,7 @@ const LOGS_SINCE = 500;
 export const startUnreliableRpcs = (
   seed: number,
   chains: readonly LocalChain[],
-  run: Pick<Options, "isShortRun" | "losesLogs">,
+  run: Pick<Options, "isShortRun">,
 ): Promise<UnreliableRpc[]> => {
   const random = createRandom(seed, "endpoints");
   const withSocket = random.integer(0, chains.length - 1);
