@@ -39,6 +39,14 @@ export type ChainReader = {
   read: (question: Question, block: bigint | "finalized" | undefined) => Promise<boolean | bigint>;
 };
 
+/** Asks the service for proven answers: `requireProofs()` of `delegation-registry-client/proof`. */
+export type ProofReader = (
+  transport: Pick<Transport, "send">,
+  question: Question,
+  at: AtBlock,
+  signal: AbortSignal | undefined,
+) => Promise<Answer>;
+
 export type ClientOptions = TransportOptions & {
   /** Sends checks that are asked in the same tick as one request; true by default. */
   batch?: boolean;
@@ -46,6 +54,8 @@ export type ClientOptions = TransportOptions & {
   chain?: ChainReader;
   /** Holds answers to checks against the registry at the block of the answer: all, or a share of them from 0 to 1. */
   verify?: boolean | number;
+  /** Asks for each answer to a check with its proof, and verifies it. */
+  proofs?: ProofReader;
   /** "chain": where the service cannot answer a check, the registry does. */
   fallback?: "chain";
 };
@@ -98,7 +108,7 @@ export type RegistryClient = {
 /** Creates a client of a service. */
 export const createClient = (options: ClientOptions): RegistryClient => {
   const transport = new Transport(options);
-  const { retries = 3, batch = true, chain } = options;
+  const { retries = 3, batch = true, chain, proofs } = options;
   if (!chain && (options.verify || options.fallback)) {
     throw new TypeError("To verify answers, or to fall back to the registries, set chain: readChain(…).");
   }
@@ -106,7 +116,7 @@ export const createClient = (options: ClientOptions): RegistryClient => {
 
   const ask = async (check: AnyCheck, { signal, ...at }: AskOptions = {}): Promise<CheckAnswer> => {
     const question = toQuestion(check);
-    const askService = () => checks.ask(question, at, signal);
+    const askService = () => (proofs ? proofs(transport, question, at, signal) : checks.ask(question, at, signal));
     let answer: Answer;
     try {
       answer = await askService();

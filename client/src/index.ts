@@ -6,6 +6,7 @@ export {
   type ClientOptions,
   createClient,
   type Network,
+  type ProofReader,
   type RegistryClient,
 } from "./client.ts";
 export type {

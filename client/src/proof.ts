@@ -1,8 +1,18 @@
 import { fromRlp, keccak256, pad } from "viem";
+import { readBlockHeaders } from "./block.ts";
+import type { ProofReader } from "./client.ts";
 import { readMerkleProof } from "./merkle-proof.ts";
-import { type Address, type Check, type Hex, type Question, toQuestion } from "./questions.ts";
+import {
+  type Address,
+  type AnyCheck,
+  type Check,
+  type Hex,
+  type Question,
+  toBlockParameters,
+  toQuestion,
+} from "./questions.ts";
 import { type Addresses, findRegistry, toBytes32 } from "./registries.ts";
-import { RegistryError } from "./registry-error.ts";
+import { notAnAnswer, RegistryError } from "./registry-error.ts";
 import { decide, typesOf } from "./slots.ts";
 
 /** An answer to a check with the proof of its registry's state, as the service returns it with `proof=true`. */
@@ -25,9 +35,9 @@ export type Trusted = {
   /** The network that the hash is of; 1, Ethereum, by default. */
   chainId?: number;
   /** The question that you asked. Without it, compare `question` yourself: a proof may be of any other. */
-  check?: Check;
+  check?: Check | Question;
   /** Addresses of registries elsewhere. */
-  addresses?: Partial<Addresses>;
+  addresses?: Partial<Addresses> | undefined;
 };
 
 export type Proven = {
@@ -52,10 +62,37 @@ export const verifyProof = (proof: Proof, trusted: Trusted): Proven => {
   }
 };
 
+/**
+ * For `createClient({ proofs })`: asks for each answer to a check with its proof, and verifies it. Each counts as ten
+ * requests, and none are sent together.
+ * @param trustedHash - finds the hash of a block, from a source that you trust
+ * @param addresses - of registries elsewhere, by chain id
+ */
+export const requireProofs =
+  (
+    trustedHash: (chainId: number, block: bigint) => Hex | Promise<Hex>,
+    addresses: Readonly<Record<number, Partial<Addresses>>> = {},
+  ): ProofReader =>
+  async (transport, question, at, signal) => {
+    const { registry, check, chainId, ...parameters } = question;
+    const query = { ...parameters, chainId: String(chainId), ...toBlockParameters(at), proof: "true" };
+    const path = `/registry/${registry}/check/${check}?${new URLSearchParams(query)}`;
+    const { json, headers } = await transport.send({ path, cost: COST, signal });
+    const proof = json as Proof;
+    const block = readBlockHeaders(at, headers);
+    const hash = await trustedHash(chainId, block.number);
+    const proven = verifyProof(proof, { hash, chainId, check: question, addresses: addresses[chainId] });
+    if (proven.block.number !== block.number) throw notAnAnswer({ block: proven.block.number });
+    return { value: proven.value, block };
+  };
+
+/** Requests that a proof counts as. */
+const COST = 10;
+
 const verify = (proof: Proof, { hash, chainId = 1, check, addresses }: Trusted): Proven => {
   const question = readQuestion(proof);
   if (question.chainId !== chainId) throw new Error(`It is about chain ${question.chainId}, not ${chainId}.`);
-  if (check && nameQuestion(question) !== nameQuestion(normalise(toQuestion(check)))) {
+  if (check && nameQuestion(question) !== nameQuestion(normalise(toQuestion(check as AnyCheck)))) {
     throw new Error("It answers another question than the one that was asked.");
   }
   const trustedHash = readHash(hash);

@@ -1,5 +1,6 @@
 import { expect } from "vitest";
-import { type Proof, verifyProof } from "../../client/src/proof.ts";
+import { createClient } from "../../client/src/index.ts";
+import { type Proof, requireProofs, verifyProof } from "../../client/src/proof.ts";
 import type { Check } from "../../client/src/questions.ts";
 import { checksOf } from "../../registry/checks.ts";
 import { formatQuestion, listQuestions, type WorldQuestion } from "../support/answers.ts";
@@ -91,6 +92,32 @@ test("without proof=true, the answer is as ever", async ({ api, node, questions 
   const seen = node.seen.length;
   for (const question of questions) await api.get(pathOf(question).replace("proof=true", "proof=false"));
   expect(node.seen.length).toBe(seen);
+});
+
+test("the client asks for proofs and verifies them, by hashes that it is given", async ({
+  api,
+  indexed: { subject },
+  questions,
+}) => {
+  const readHash = async (_: number, number: bigint) => {
+    const { hash } = await subject.local.client.getBlock({ blockNumber: number });
+    return hash;
+  };
+  const registry = createClient({ url: api.url, proofs: requireProofs(readHash) });
+  const newest = await subject.local.client.getBlockNumber();
+  for (const question of questions) {
+    const { value, block } = await registry.check({ ...question, chainId: CHAIN } as Check, { block: newest - 3n });
+    const [answer] = (await subject.askRegistries(newest - 3n, [question])).values();
+    expect(String(value)).toBe(answer);
+    expect(block?.number).toBe(newest - 3n);
+  }
+  const [question] = questions;
+  const other = createClient({
+    url: api.url,
+    proofs: requireProofs((chainId, number) => readHash(chainId, number - 1n)),
+  });
+  const asked = other.check({ ...question, chainId: CHAIN } as Check);
+  await expect(asked).rejects.toMatchObject({ name: "RegistryError", isRetryable: false });
 });
 
 test("a node that fails, is behind, lacks the state or forges it gives a 503, never a proof", async ({
