@@ -123,7 +123,7 @@ export class Proofs {
     const urls = rpcUrls.get(chainId) ?? [];
     if (!registry) throw new Error(`Chain ${chainId} has no ${check.version} registry.`);
     // viem takes long to load.
-    const { proveCheck, UnprovableNetworkError } = await import("./prove-check.ts");
+    const { proveCheck, UnprovableBlockError, UnprovableNetworkError } = await import("./prove-check.ts");
     const { askNodes } = await import("./ask-nodes.ts");
     try {
       const proof = await askNodes(urls, TIMEOUT_MS, (request) =>
@@ -132,6 +132,7 @@ export class Proofs {
       this.#unprovable.delete(chainId);
       return proof;
     } catch (error) {
+      if (error instanceof UnprovableBlockError) throw unprovable(chainId, `block ${block} is older than the registry`);
       log.warn({ chainId, block: String(block), err: redactError(error) }, "An answer cannot be proven");
       if (error instanceof UnprovableNetworkError) {
         this.#unprovable.add(chainId);

@@ -1,5 +1,5 @@
 import { type Address, type Hex, keccak256, numberToHex } from "viem";
-import { type Proof, verifyProof } from "../../client/src/proof.ts";
+import { NoRegistryError, type Proof, verifyProof } from "../../client/src/proof.ts";
 import type { Question } from "../../client/src/questions.ts";
 import { decide } from "../../client/src/slots.ts";
 import { encodeHeader, type RpcBlock } from "./block-header.ts";
@@ -12,6 +12,9 @@ export type KnownBlock = { number: bigint; hash: Hex };
 
 /** The header of a network's blocks does not hash to their hash: there are no proofs of it. */
 export class UnprovableNetworkError extends Error {}
+
+/** The block is older than the registry. */
+export class UnprovableBlockError extends Error {}
 
 type StorageProof = { key: Hex; value: Hex; proof: Hex[] };
 type AccountProof = { accountProof: Hex[]; storageProof: StorageProof[] };
@@ -85,7 +88,12 @@ export const proveCheck = async (
     })),
   };
   const trusted = { hash: block.hash, chainId, addresses: { [version]: registry } };
-  verifyProof(proof, trusted);
+  try {
+    verifyProof(proof, trusted);
+  } catch (error) {
+    const isTooOld = error instanceof Error && error.cause instanceof NoRegistryError;
+    throw isTooOld ? new UnprovableBlockError(error.message) : error;
+  }
   return proof;
 };
 

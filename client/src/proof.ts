@@ -186,13 +186,16 @@ const readHeader = (header: Hex, hash: Hex): { number: bigint; stateRoot: Hex } 
   return { number: BigInt(number === "0x" ? 0 : number), stateRoot: readHash(stateRoot) };
 };
 
+/** The block is older than its registry: nothing about it is proven, not even `false`. */
+export class NoRegistryError extends Error {}
+
 /** The hash of no code. */
 const NO_CODE = "0xc5d2460186f7233c927e7db2dcc703c0e500b653ca82273b7bfad8045d85a470";
 
 const readStorageRoot = (account: Hex | null): Hex => {
   const fields = account && fromRlp(account, "hex");
   if (!fields || typeof fields === "string" || fields.length !== 4 || fields[3] === NO_CODE) {
-    throw new Error("There is no registry at this block.");
+    throw new NoRegistryError("There is no registry at this block.");
   }
   return readHash(fields[2]);
 };

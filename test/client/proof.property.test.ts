@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { type Address, createClient, type Hex, http } from "viem";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { proveCheck, type RpcRequest } from "../../api/proofs/prove-check.ts";
+import { proveCheck, type RpcRequest, UnprovableBlockError } from "../../api/proofs/prove-check.ts";
 import { type Proof, verifyProof } from "../../client/src/proof.ts";
 import { type Check, type Question, toQuestion } from "../../client/src/questions.ts";
 import { toBytes32 } from "../../client/src/registries.ts";
@@ -231,6 +231,16 @@ test("a slot of another mapping or registry, and the registry elsewhere, prove n
     const none = await readProof(absent, slots);
     const ofNone = { ...ofNobody, account: { address: absent, proof: none.accountProof } };
     expect(() => verifyProof(ofNone, { hash, addresses: { [question.registry]: absent } })).toThrow("no registry");
+  }
+});
+
+test("a block without the registry proves nothing, and the service can tell", async () => {
+  const [question] = questions;
+  if (!question) throw new Error("There are no questions.");
+  const at = { block: last, known: await readBlock(last) };
+  const absent: Address = "0x00000000000000000000000000000000000abcde";
+  for (const address of [absent, subject.world.payer]) {
+    await expect(proveCheck(request, toAsked(question), address, at)).rejects.toBeInstanceOf(UnprovableBlockError);
   }
 });
 
