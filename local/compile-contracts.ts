@@ -1,4 +1,4 @@
-import { createHash } from "node:crypto";
+import { createHash, randomUUID } from "node:crypto";
 import { mkdir, readFile, rename, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { Hex } from "viem";
@@ -50,7 +50,9 @@ export const compileContracts = async (): Promise<ContractCode> => {
     CONTRACTS.map((name) => [name, `0x${output.contracts[`${name}.sol`][name].evm.deployedBytecode.object}`]),
   );
   await mkdir(CACHE, { recursive: true });
-  await writeFile(`${cached}.${process.pid}`, JSON.stringify(code));
-  await rename(`${cached}.${process.pid}`, cached);
+  // Several callers may do this at a time.
+  const temporary = `${cached}.${randomUUID()}`;
+  await writeFile(temporary, JSON.stringify(code));
+  await rename(temporary, cached);
   return code as ContractCode;
 };

@@ -112,8 +112,8 @@ export class RegistryReader {
 
   /** Reads lists, many with one request if the node can. */
   async readLists(lists: readonly ExpectedList[]): Promise<Delegation[][]> {
-    const batches: ExpectedList[][] = [];
-    let left = 0;
+    const batches: ExpectedList[][] = [[]];
+    let left = MAX_BATCH_BYTES;
     for (const list of lists) {
       const { calls } = this.#describeList(list);
       const bytes = calls.length * BYTES_PER_CALL + list.delegations.length * BYTES_PER_DELEGATION;
@@ -125,7 +125,7 @@ export class RegistryReader {
   }
 
   async #readBatch(lists: readonly ExpectedList[]): Promise<Delegation[][]> {
-    if (lists.length === 1 || !this.#rpc.canBatch) {
+    if (lists.length < 2 || !this.#rpc.canBatch) {
       return Promise.all(lists.map(({ registry, side, wallet }) => this.readList(registry, side, wallet)));
     }
     const found = await this.#readTogether(lists);

@@ -207,7 +207,8 @@ describe("checkHistory() on a chain where one block in a hundred has a log", () 
       return answer;
     };
     await check(planFor(proxy.url));
-    expect(most).toBe(16);
+    expect(most).toBeGreaterThan(4);
+    expect(most).toBeLessThanOrEqual(16);
   });
 });
 

@@ -11,13 +11,13 @@ import { test } from "../support/test.ts";
 
 const chainId = 8453;
 
-const openReader = async () => {
+const openReader = async ({ hasV1 = true } = {}) => {
   const { local, world } = await createRandomChain(chainId, 94, 40);
   const proxy = await startRpcProxy(local.url);
   const rpc = new LimitedRpc(createChainClient(chainId, [proxy.url]), sleep);
   const network = networks.get(chainId);
   const block = await rpc.request((client) => getBlock(client));
-  const addresses = { v1: network?.v1?.address ?? null, v2: network?.v2?.address ?? null };
+  const addresses = { v1: hasV1 ? (network?.v1?.address ?? null) : null, v2: network?.v2?.address ?? null };
   const reader = await RegistryReader.open(rpc, block, addresses);
   const asked = world.wallets.flatMap(({ address: wallet }) =>
     (["v1", "v2"] as const).flatMap((registry) =>
@@ -35,6 +35,12 @@ describe("readLists()", () => {
     const { reader, proxy, expected, lists } = await openReader();
     expect(await reader.readLists(lists)).toEqual(expected);
     expect(proxy.seen.length).toBeLessThan(lists.length / 4);
+  });
+
+  test("reads those of a network without v1", async () => {
+    const { reader, expected, lists } = await openReader({ hasV1: false });
+    expect(await reader.readLists(lists)).toEqual(expected);
+    expect(expected.flat().some(({ registry }) => registry === "v1")).toBe(false);
   });
 
   test("reads lists that are longer than expected", async () => {
