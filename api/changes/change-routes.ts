@@ -53,6 +53,7 @@ const ROWS_TO_SEARCH = 2_000;
 
 const finality = z.enum(["final", "latest"], { error: "must be final or latest" }).default("final").openapi({
   description: "`final`: changes that no reorg can undo. `latest`: at once, and an `undo` after a reorg.",
+  example: "latest",
 });
 
 const type = z

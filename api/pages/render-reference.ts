@@ -200,7 +200,7 @@ const renderField = (operationId: string, { name, in: place, required, schema = 
     choices.length > 0
       ? html`<select id="${id}" name="${name}" data-in="${place}" aria-describedby="${id}-about">
 <option value="">${initial === undefined ? "" : `${initial} (default)`}</option>
-${choices.map((choice) => html`<option${String(choice) === value && html` selected`}>${String(choice)}</option>`)}
+${choices.map((choice) => html`<option value="${String(choice)}"${String(choice) === value && html` selected`}>${String(choice)}</option>`)}
 </select>`
       : html`<input id="${id}" name="${name}" data-in="${place}" value="${value}" placeholder="${initial === undefined ? "" : String(initial)}" aria-describedby="${id}-about" autocomplete="off" autocapitalize="off" spellcheck="false">`;
   return html`<div class="field${(type !== "string" || choices.length > 0) && " short"}">

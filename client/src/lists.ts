@@ -16,7 +16,7 @@ import type { Transport } from "./transport.ts";
 type Json = components["schemas"];
 
 /** JSON with exact types: addresses, hashes, and whole numbers as bigint. */
-type Exact<Row> = {
+export type Exact<Row> = {
   [Field in keyof Row]: Field extends "vault" | "delegate" | "from" | "to" | "rights" | "transactionHash"
     ? Hex
     : Field extends "contract"
@@ -97,7 +97,7 @@ export type ScopeOptions = {
 
 type Query = Record<string, string | number | bigint | boolean | readonly number[] | undefined>;
 
-const buildQuery = (query: Query): string => {
+export const buildQuery = (query: Query): string => {
   if (Array.isArray(query.chainId) && query.chainId.length === 0) {
     throw new RangeError("An empty list of networks would ask about all of them: leave out chainId for that.");
   }
@@ -124,7 +124,7 @@ const toInteger = (name: string, value: unknown): bigint => {
 };
 
 /** Converts the whole numbers of a row. */
-const toExact = (row: unknown): unknown => {
+export const toExact = (row: unknown): unknown => {
   if (Array.isArray(row)) return row.map(toExact);
   if (typeof row !== "object" || row === null) return row;
   return Object.fromEntries(

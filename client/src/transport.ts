@@ -93,7 +93,7 @@ export class Transport {
     } catch (error) {
       if (signal?.aborted) throw signal.reason;
       if (error instanceof RegistryError) throw error;
-      throw new RegistryError(`The service does not answer: ${describe(error)}`, { cause: error });
+      throw new RegistryError(`The service does not answer: ${describeFailure(error)}`, { cause: error });
     } finally {
       onResponse(response);
     }
@@ -116,10 +116,11 @@ export class Transport {
 }
 
 /** Twice as long each time, and random, so that clients do not come back together. */
-const findDelay = (tries: number, retryAfterMs: number): number =>
+export const findDelay = (tries: number, retryAfterMs: number): number =>
   Math.max(retryAfterMs, 250 * 2 ** tries) * (1 + Math.random() / 2);
 
-const readResponse = async (response: Response): Promise<JsonResponse> => {
+/** Reads an answer, or throws the problem. */
+export const readResponse = async (response: Response): Promise<JsonResponse> => {
   const { status, headers } = response;
   const text = await response.text();
   const json = parseJson(text);
@@ -145,7 +146,7 @@ const isProblem = (json: unknown): json is Problem =>
   typeof json === "object" && json !== null && "detail" in json && "status" in json && "type" in json;
 
 /** Node's fetch() has the reason as its cause. */
-const describe = (error: unknown): string => {
+export const describeFailure = (error: unknown): string => {
   if (!(error instanceof Error)) return String(error);
   return error.cause instanceof Error && error.cause.message
     ? `${error.message}: ${error.cause.message}`

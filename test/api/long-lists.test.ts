@@ -97,9 +97,8 @@ test("a client reads one long list at a time, with a key two; the next one waits
 test("a client's long lists beyond four that wait are 503 at once, and say why", async ({ api, path, openList }) => {
   const client = { "X-Forwarded-For": "198.51.100.3" };
   const first = await openList(client);
-  const waiting = Array.from({ length: 4 }, () => openList(client));
-  expect(await isPending(Promise.race(waiting))).toBe(true);
-  const refused = await api.get(path, { headers: client });
+  const asked = Array.from({ length: 5 }, () => api.get(path, { headers: client }));
+  const refused = await Promise.race(asked);
   expect(refused.status).toBe(503);
   expect(await refused.json()).toMatchObject({
     detail: expect.stringContaining("a client reads one at a time"),
@@ -107,12 +106,12 @@ test("a client's long lists beyond four that wait are 503 at once, and say why",
   // Checks and pages need no turn of a list.
   expect((await api.get(`${path}?limit=1`, { headers: client })).status).toBe(200);
   await first.cancel();
-  const served = waiting.map(async (list) => {
-    const { status, cancel } = await list;
-    await cancel();
+  const served = asked.map(async (list) => {
+    const { status, body } = await list;
+    if (status === 200) await body?.cancel();
     return status;
   });
-  expect(await Promise.all(served)).toEqual([200, 200, 200, 200]);
+  expect((await Promise.all(served)).toSorted()).toEqual([200, 200, 200, 200, 503]);
 });
 
 test("an owner reads two long lists at a time, with any number of keys and addresses", async ({
