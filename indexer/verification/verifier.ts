@@ -18,8 +18,8 @@ type Options = {
   log: (message: string) => void;
 };
 
-/** The most blocks that Ponder treats as not final: it indexes them again after a restart. */
-const MAX_FINALITY = 240;
+/** More blocks than Ponder indexes again after a restart: those that it has not stored as final, twice 240 at most. */
+const MAX_REPEATED_BLOCKS = 512;
 
 type Chain = { isPartial: boolean; isProven: boolean; verification: ChainVerification; repair: ChainRepair };
 
@@ -59,7 +59,7 @@ export class Verifier {
       const newest = Number(heads.get(chain.chainId)?.number ?? 0);
       const reached = progress.find(({ chainId }) => chainId === chain.chainId)?.reached ?? 0;
       if (reached === 0 || newest - reached > MAX_UNPROVEN_BLOCKS) return chain;
-      const catchUp = { first: reached - MAX_FINALITY, last: newest };
+      const catchUp = { first: reached - MAX_REPEATED_BLOCKS, last: newest };
       return { ...chain, provenRanges: [...(chain.provenRanges ?? []), catchUp] };
     });
     return { ...plan, chains };
