@@ -76,7 +76,7 @@ export class Proofs {
 
   /** Proves the answer to a check: the newest one, or the one at a past block. Each caller has turns. */
   async prove(caller: string, question: CheckQuestion, asked: AskedBlock): Promise<ProvenAnswer> {
-    const release = await this.#turns.take(caller, MAX_OF_CALLER);
+    const release = await this.#turns.take(caller, 1, MAX_OF_CALLER);
     try {
       const first = await this.#tryToProve(question, asked);
       // A reorg may have changed the index between its answer and its block: only a second difference is one.
