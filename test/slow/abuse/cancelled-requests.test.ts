@@ -46,7 +46,7 @@ const askMany = async (port: number, times: number, path: string, moments: reado
 const readBusy = async (api: ApiProcess) => {
   const samples = parseMetrics(await api.metrics());
   const busy = findSamples(samples, "pool_connections", { state: "busy" });
-  expect(busy).toHaveLength(4);
+  expect(busy).toHaveLength(5);
   return [...busy, ...findSamples(samples, "pool_waiting"), ...findSamples(samples, "questions_waiting")].filter(
     ({ value }) => value > 0,
   );
