@@ -26,6 +26,11 @@ export const takeTurns = ({ turns: load }: Pick<Metrics, "turns">): ApiMiddlewar
     const caller = c.get("caller");
     const name = nameCaller(caller);
     let endTurn = await turns.take(name, IS_LIST.test(c.req.path) ? LIST_WEIGHT : 1);
+    // Nobody reads the answer: the next request of the caller need not wait for it.
+    if (c.env.incoming.socket.destroyed) {
+      endTurn();
+      return c.body(null, 408);
+    }
     c.set("endTurn", () => endTurn());
     c.set("readOutsideTurn", async (read) => {
       endTurn();

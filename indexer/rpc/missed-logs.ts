@@ -97,7 +97,7 @@ export class MissedLogs {
   async #checkUpTo(last: number): Promise<void> {
     const from = this.#checkedBlock < 0 ? last - MAX_RECENT_BLOCKS : this.#checkedBlock - OVERLAP_BLOCKS;
     const range = { fromBlock: numberToHex(Math.max(0, from)), toBlock: numberToHex(last) };
-    const logs = await this.#rangeLogs.fetch({ address: this.#registries, ...range });
+    const logs = await this.#rangeLogs.fetch({ address: this.#registries, ...range }, false);
     this.#checkedAt = performance.now();
     this.#checkedBlock = last;
     for (const log of logs) {

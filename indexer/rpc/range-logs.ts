@@ -52,10 +52,11 @@ export class RangeLogs {
     this.#receiptLogs = new ReceiptLogs(endpoints, provenRanges);
   }
 
-  async fetch(filter: RangeFilter): Promise<RpcLog[]> {
+  /** @param isProven - false for logs that are compared with others anyway: their ranges need no receipts */
+  async fetch(filter: RangeFilter, isProven = true): Promise<RpcLog[]> {
     const { topics: _, ...range } = filter;
     const wide = this.#isCovered(filter) ? { ...range, address: this.#registries } : filter;
-    const logs = await this.#fetchCached(wide);
+    const logs = await this.#fetchCached(wide, isProven);
     return logs.filter((log) => matches(log, filter));
   }
 
@@ -65,9 +66,9 @@ export class RangeLogs {
     return wanted.length > 0 && wanted.every((one) => includesAddress(this.#registries, one));
   }
 
-  async #fetchCached(filter: RangeFilter): Promise<RpcLog[]> {
-    const key = JSON.stringify(filter);
-    const response = this.#cached.get(key) ?? this.#fetchUnion(filter);
+  async #fetchCached(filter: RangeFilter, isProven: boolean): Promise<RpcLog[]> {
+    const key = JSON.stringify([filter, isProven]);
+    const response = this.#cached.get(key) ?? this.#fetchUnion(filter, isProven);
     const blocks = Number(filter.toBlock) - Number(filter.fromBlock) + 1;
     this.#cached.max = Math.max(MIN_CACHED_RANGES, MAX_CACHED_BLOCKS / blocks);
     this.#cached.set(key, response);
@@ -79,8 +80,9 @@ export class RangeLogs {
     }
   }
 
-  async #fetchUnion(filter: RangeFilter): Promise<RpcLog[]> {
-    const [responses, proven] = await Promise.all([this.#fetchTwice(filter), this.#receiptLogs.fetch(filter)]);
+  async #fetchUnion(filter: RangeFilter, isProven: boolean): Promise<RpcLog[]> {
+    const receipts = isProven ? this.#receiptLogs.fetch(filter) : [];
+    const [responses, proven] = await Promise.all([this.#fetchTwice(filter), receipts]);
     const wanted = proven.filter((log) => matches(log, filter));
     const union = uniqueLogs([...wanted, ...responses.flatMap(({ logs }) => logs)]);
     for (const { endpoint, logs } of responses) {
