@@ -3,7 +3,7 @@ import { hasIndexedBlock } from "../database/freshness.ts";
 import { memoize } from "../database/memoize.ts";
 import { compileStatement } from "../database/statement.ts";
 import { HAS_MADE_BLOCK } from "../wallets/network-statement.ts";
-import type { ChangeRow } from "../wallets/wallet-json.ts";
+import { CHANGE_COLUMNS, type ChangeRow } from "../wallets/wallet-json.ts";
 
 /** By which index the log is read. */
 export type ReadBy = "log" | "vault" | "delegate" | "wallet";
@@ -24,25 +24,6 @@ export type FoundChange = ChangeRow & { place: string; isChange: true };
 
 type Row = BlockRow | FoundChange;
 
-const COLUMNS = {
-  registry: "registry",
-  type: "type",
-  vault: "vault",
-  delegate: "delegate",
-  contract: "contract",
-  tokenId: "token_id",
-  rights: "rights",
-  amount: "amount",
-  blockNumber: "block_number",
-  logIndex: "log_index",
-  ordinal: "ordinal",
-  blockTimestamp: "block_timestamp",
-  transactionHash: "transaction_hash",
-  active: "active",
-  wasActive: "was_active",
-  event: "event",
-};
-
 const NETWORK_VALUES = {
   chain_id: "bigint",
   /** The position to read from; null for the last block before `since`. */
@@ -59,8 +40,8 @@ const FILTERS = ["registry", "wallet", "vault", "delegate", "contract", "type"] 
 
 const IN_ORDER = "d.block_number, d.log_index, d.ordinal";
 
-/** Everything that a reader is told of a change: with the same digest, nothing of a block has changed for it. */
-const DIGEST = `encode(sha256(string_agg(sha256(convert_to(concat_ws('|', ${Object.values(COLUMNS)
+/** Hash of all that readers see of a block's changes. Blocks with the same one are the same to them. */
+const DIGEST = `encode(sha256(string_agg(sha256(convert_to(concat_ws('|', ${Object.values(CHANGE_COLUMNS)
   .map((column) => `d.${column}`)
   .join(", ")}), 'UTF8')), ''::bytea order by d.log_index, d.ordinal)), 'hex')`;
 
@@ -71,7 +52,7 @@ const DIGEST = `encode(sha256(string_agg(sha256(convert_to(concat_ws('|', ${Obje
 const createStatement = ({ schema, by }: { schema: string; by: ReadBy }) => {
   const log = `"${schema}".delegation_change`;
   const block = `"${schema}".indexed_block`;
-  const columns = Object.entries(COLUMNS);
+  const columns = Object.entries(CHANGE_COLUMNS);
   const bind = (name: string, type: string) => sql`${sql.placeholder(name)}::${sql.raw(type)}`;
   const isFinal = bind("is_final", "boolean");
   /** The last block of a network to read. Null while the index cannot answer for it: then nothing is read. */

@@ -149,7 +149,7 @@ export class ChangeStream implements Follower {
     this.#wake();
   }
 
-  /** Tells how far it is: after changes, and from time to time. Ends a stream that nobody reads, or that is old. */
+  /** Sends progress after changes and every 10 s. Ends a stream that nobody reads, or that is an hour old. */
   tellProgress(): void {
     if (this.#isOver) return;
     const now = performance.now();

@@ -8,7 +8,7 @@ export const MAX_BATCH_SIZE = 32;
 const BLOCK_MS = 20;
 /** Ask the questions of a batch one by one if it takes longer: one of them may be slow. */
 const BATCH_TIMEOUT_MS = 300;
-/** Maximum batches in flight, and maximum questions in flight of a batch that is asked one by one. */
+/** Maximum batches in flight. Also maximum questions in flight while a batch is asked one by one. */
 const MAX_IN_FLIGHT = 3;
 /** Reject a question that has waited this long. */
 const MAX_WAIT_MS = 1_400;
@@ -86,7 +86,7 @@ export class BatchQueue<Question, Answer> {
     }
   }
 
-  /** @param together - the batch, which may still be answered: then no other question is asked again */
+  /** @param together - the batch in flight; once it is answered, no more of its questions are asked */
   async #askOneByOne(batch: readonly Queued<Question, Answer>[], together: Promise<void>): Promise<void> {
     const remaining = batch.values();
     let isAnswered = false;

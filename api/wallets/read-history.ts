@@ -5,28 +5,9 @@ import { hasIndexedBlock } from "../database/freshness.ts";
 import { memoize } from "../database/memoize.ts";
 import type { Moment } from "../delegations/check-delegation.ts";
 import { HAS_MADE_BLOCK, networksStatement } from "./network-statement.ts";
-import { type ChangeRow, showWalletChange } from "./wallet-json.ts";
+import { CHANGE_COLUMNS, type ChangeRow, showWalletChange } from "./wallet-json.ts";
 import { countRowsToRead, type ListValues, type WalletList } from "./wallet-list.ts";
 import type { NetworkValues } from "./wallet-parameters.ts";
-
-const COLUMNS = {
-  registry: "registry",
-  type: "type",
-  vault: "vault",
-  delegate: "delegate",
-  contract: "contract",
-  tokenId: "token_id",
-  rights: "rights",
-  amount: "amount",
-  blockNumber: "block_number",
-  logIndex: "log_index",
-  ordinal: "ordinal",
-  blockTimestamp: "block_timestamp",
-  transactionHash: "transaction_hash",
-  active: "active",
-  wasActive: "was_active",
-  event: "event",
-};
 
 const NEWEST_FIRST = "block_number desc, log_index desc, ordinal desc";
 
@@ -39,7 +20,7 @@ const nameStatement = ({ registry, moment }: Omit<HistoryKind, "schema">) => `hi
 
 export const historyStatement = ({ schema, registry, moment }: HistoryKind) => {
   const log = `"${schema}".delegation_change`;
-  const columns = Object.values(COLUMNS);
+  const columns = Object.values(CHANGE_COLUMNS);
   const isListed = registry === "both" ? "true" : `q.registry = '${registry}'`;
   /** Selects the changes with the wallet at one end, by that end's index. */
   const selectEnd = (end: End) => `(
@@ -73,7 +54,7 @@ export const historyStatement = ({ schema, registry, moment }: HistoryKind) => {
     networkValues: BEFORE,
     from: sql.raw(from),
     columns: {
-      ...Object.fromEntries(Object.entries(COLUMNS).map(([name, column]) => [name, `q.${column}`])),
+      ...Object.fromEntries(Object.entries(CHANGE_COLUMNS).map(([name, column]) => [name, `q.${column}`])),
       number: "q.number",
       isListed,
     },

@@ -35,6 +35,26 @@ export type ChangeRow = DelegationRow & {
   isListed: boolean;
 };
 
+/** Columns of the log by the fields of a change. */
+export const CHANGE_COLUMNS = {
+  registry: "registry",
+  type: "type",
+  vault: "vault",
+  delegate: "delegate",
+  contract: "contract",
+  tokenId: "token_id",
+  rights: "rights",
+  amount: "amount",
+  blockNumber: "block_number",
+  logIndex: "log_index",
+  ordinal: "ordinal",
+  blockTimestamp: "block_timestamp",
+  transactionHash: "transaction_hash",
+  active: "active",
+  wasActive: "was_active",
+  event: "event",
+};
+
 /** Shows a delegation, and the event that made it. */
 export const showDelegation = (row: DelegationRow) => {
   const { chainId, registry, type, rights, blockNumber, blockTimestamp, transactionHash } = row;
