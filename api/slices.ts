@@ -1,7 +1,7 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 
-/** Values that are used in one turn of the event loop: some 0.1 to 0.2 ms. */
-const SLICE = 10;
+/** Time for which values are used in one turn of the event loop. */
+const SLICE_MS = 0.2;
 
 /**
  * Creates a function that waits for a turn of the event loop.
@@ -24,8 +24,12 @@ export const inSlices = async <Value>(
   values: readonly Value[],
   use: (value: Value, index: number) => void,
 ): Promise<void> => {
+  let endsAt = performance.now() + SLICE_MS;
   for (const [index, value] of values.entries()) {
-    if (index > 0 && index % SLICE === 0) await waitForSlice();
+    if (performance.now() > endsAt) {
+      await waitForSlice();
+      endsAt = performance.now() + SLICE_MS;
+    }
     use(value, index);
   }
 };
