@@ -36,5 +36,12 @@ RUN ln -s /dev/null ponder-env.d.ts
 # Build information for /status. The last step, because it differs each time.
 ARG BUILD_VERSION= BUILD_COMMIT= BUILD_TIME=
 ENV BUILD_VERSION=$BUILD_VERSION BUILD_COMMIT=$BUILD_COMMIT BUILD_TIME=$BUILD_TIME
+# Without BUILD_VERSION the version of package.json, as in /status.
+LABEL org.opencontainers.image.title="delegation-registry" \
+  org.opencontainers.image.description="Answers for which cold wallets a hot wallet may act, on every network of the delegation registries." \
+  org.opencontainers.image.licenses="MIT" \
+  org.opencontainers.image.version="${BUILD_VERSION:-1.0.0}" \
+  org.opencontainers.image.revision="$BUILD_COMMIT" \
+  org.opencontainers.image.created="$BUILD_TIME"
 USER node
 CMD ["node", "--import", "tsx", "api/main.ts"]
