@@ -1,3 +1,5 @@
+import { execFileSync } from "node:child_process";
+import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import * as cnpg from "@kubernetes-models/cloudnative-pg/postgresql.cnpg.io/v1";
 import * as prometheus from "@kubernetes-models/prometheus-operator/monitoring.coreos.com/v1";
@@ -9,8 +11,9 @@ import * as policy from "kubernetes-models/policy/v1";
 import * as core from "kubernetes-models/v1";
 import ts from "typescript";
 import { expect, test } from "vitest";
+import { parse } from "yaml";
 import { describeManifests, type Item, renderOverlays } from "../../support/kubernetes.ts";
-import { ROOT } from "../../support/run.ts";
+import { describeWithPrograms, ROOT } from "../../support/run.ts";
 
 // The manifests of ops/kubernetes against the schemas of Kubernetes and of the operators, which packages of npm have.
 // test/unit/kubernetes.test.ts compares them with docker-compose.yml and with the programs.
@@ -77,5 +80,38 @@ describeManifests("ops/kubernetes", () => {
     const spoil = (spec: object) => ({ ...api, spec: { ...api.spec, ...spec } });
     expect(listBadValues([spoil({ replicas: "two" })])).toEqual([expect.stringContaining("replicas")]);
     expect(listBadFields([...items, spoil({ replica: 2 })])).toEqual([expect.stringContaining('"replica"')]);
+  });
+
+  describeWithPrograms(["jq"], "docs/kubernetes.md", () => {
+    const blocks = [...readFileSync(join(ROOT, "docs/kubernetes.md"), "utf8").matchAll(/^ *```sh\n(.*?)^ *```/gms)];
+    /** Runs the block with a text, with what kubectl would read as its input, and returns what it would be given. */
+    const runBlock = (text: string, input = ""): string => {
+      const block = blocks.map(([, code = ""]) => code).find((code) => code.includes(text)) ?? "false";
+      const script = block.replaceAll(/kubectl (get|apply)[^|\n]*/g, "cat ");
+      return execFileSync("sh", ["-c", script], { cwd: ROOT, input, encoding: "utf8" });
+    };
+
+    test("makes Jobs of the running indexers, which end when the new index has taken over", () => {
+      const isIndexer = ({ kind, metadata: { name } }: Item) => kind === "Deployment" && name.startsWith("indexer-");
+      const indexers = renderOverlays()["many-networks"].filter(isIndexer);
+      const printed = runBlock("-previous", JSON.stringify({ items: indexers }));
+      const jobs: Item[] = JSON.parse(`[${printed.replaceAll("\n}\n{", "\n},\n{")}]`);
+      expect(jobs.map(({ metadata }) => metadata.name)).toEqual(
+        indexers.map(({ metadata }) => `${metadata.name}-previous`),
+      );
+      expect(listBadValues(jobs)).toEqual([]);
+      expect(jobs.map(({ spec }) => spec.template)).toEqual(
+        indexers.map(({ spec: { template } }) => ({
+          ...template,
+          spec: { ...template.spec, restartPolicy: "OnFailure" },
+        })),
+      );
+    });
+
+    test("makes a PrometheusRule of the alerts", () => {
+      const rule: Item = parse(runBlock("PrometheusRule"));
+      expect(listBadValues([rule])).toEqual([]);
+      expect(rule.spec).toEqual(parse(readFileSync(join(ROOT, "ops/prometheus/alerts.yml"), "utf8")));
+    });
   });
 });
