@@ -33,6 +33,12 @@ test.for([...DOCUMENTS, ...listDocuments(["docs/decisions", "web"])])(
   },
 );
 
+test("docs/README.md lists every page of docs", () => {
+  const index = readFileSync(join(ROOT, "docs/README.md"), "utf8");
+  const pages = listDocuments(["docs"]).map((path) => path.replace("docs/", ""));
+  expect(pages.filter((page) => page !== "README.md" && !index.includes(`](${page})`))).toEqual([]);
+});
+
 test("docs/decisions/README.md lists every record", () => {
   const records = readdirSync(join(ROOT, "docs/decisions")).filter((name) => /^\d/.test(name));
   const index = readFileSync(join(ROOT, "docs/decisions/README.md"), "utf8");
