@@ -105,6 +105,13 @@ test("package.json lists every package with an install script, and allows none",
   expect(Object.values(manifest.allowScripts)).not.toContain(true);
 });
 
+test("docs/security.md has a reason for each dependency of the service, and no other", async () => {
+  const [, table = ""] = /^### Why each is there\n(.*?)^Held back/ms.exec(await read("docs/security.md")) ?? [];
+  const cells = table.match(/^\| `.*?(?= \|)/gm) ?? [];
+  const named = cells.flatMap((cell) => [...cell.matchAll(/`([^`]+)`/g)].map(([, name]) => name));
+  expect(named.toSorted()).toEqual(Object.keys(manifest.dependencies).toSorted());
+});
+
 test("the service depends on packages with permissive licenses only", () => {
   const permissive = ["MIT", "ISC", "0BSD", "BSD-2-Clause", "BSD-3-Clause", "Apache-2.0", "BlueOak-1.0.0"];
   const used = new Set(packages.filter(({ dev }) => !dev).map(({ license }) => license));
