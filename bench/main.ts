@@ -1,4 +1,5 @@
 import { mkdirSync, writeFileSync } from "node:fs";
+import { platform } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { startEmbeddedPostgres } from "../local/embedded-postgres.ts";
@@ -58,6 +59,8 @@ const SMOKE: typeof FULL = {
 const PARTS = ["http", "growth", "backfill", "live", "chains", "client"] as const;
 
 await runUntilStopped(async () => {
+  if (platform() !== "linux")
+    throw new Error("npm run bench reads times and memory of processes in /proc: it needs Linux.");
   const { values: options } = parseArgs({
     options: {
       quick: { type: "boolean", default: false },

@@ -1,4 +1,6 @@
+import { execFileSync } from "node:child_process";
 import { readdirSync, readFileSync } from "node:fs";
+import { platform } from "node:os";
 
 /** Linux reports processor time in /proc in hundredths of a second. */
 const TICKS_PER_SECOND = 100;
@@ -26,7 +28,10 @@ const readMemory = (pid: number, field: "VmHWM" | "VmRSS"): number => {
 export const peakMemory = (pid: number): number => readMemory(pid, "VmHWM");
 
 /** Returns the resident memory of a process, in bytes. */
-export const residentMemory = (pid: number): number => readMemory(pid, "VmRSS");
+export const residentMemory = (pid: number): number =>
+  platform() === "linux"
+    ? readMemory(pid, "VmRSS")
+    : Number(execFileSync("ps", ["-o", "rss=", "-p", String(pid)], { encoding: "utf8" })) * 1024;
 
 /** Returns the processor time of a whole Postgres server, including exited backends, given the pid of one backend. */
 export const serverCpuSeconds = (backend: number): number => {

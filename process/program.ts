@@ -1,4 +1,6 @@
+import { spawnSync } from "node:child_process";
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { platform } from "node:os";
 import { dirname, join } from "node:path";
 
 /** Loads .env.local and .env. Variables that are already set take precedence. */
@@ -71,10 +73,16 @@ export const describeError = (error: unknown): string => {
   return error.cause ? `${message}\n  because: ${describeError(error.cause)}` : message;
 };
 
+/** Reads the command line of a process. Empty if it has ended, even if it is still listed. */
+export const readCommandLine = (pid: number, os = platform()): string =>
+  os === "linux"
+    ? readIfExists(`/proc/${pid}/cmdline`)
+    : spawnSync("ps", ["-ww", "-o", "command=", "-p", String(pid)], { encoding: "utf8" }).stdout;
+
 /** Allows one process at a time to run a script. Ignores the pid file of a process that was killed. */
 export const claimPidFile = (pidFile: string, script: string): { release: () => void } => {
   const other = Number(readIfExists(pidFile));
-  if (other && readIfExists(`/proc/${other}/cmdline`).includes(script)) {
+  if (other && readCommandLine(other).includes(script)) {
     throw new Error(`It is running already, as process ${other}. Stop that process first.`);
   }
   mkdirSync(dirname(pidFile), { recursive: true });

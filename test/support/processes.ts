@@ -1,13 +1,27 @@
-import { execFile } from "node:child_process";
+import { execFile, execFileSync } from "node:child_process";
 import { readdirSync, readFileSync } from "node:fs";
 import { promisify } from "node:util";
 import { ROOT } from "./run.ts";
 
-/** A local process, from /proc. */
 type RunningProcess = { pid: number; parent: number; command: string; environment: string };
 
+/** Other systems have no /proc. */
+const HAS_PROC = process.platform === "linux";
+const runPs = (...args: string[]) => execFileSync("ps", args, { encoding: "utf8", maxBuffer: 2 ** 26 });
+
 /** Lists the running processes that this user may read. Each argument and variable ends with a NUL. */
-export const listProcesses = (): RunningProcess[] =>
+export const listProcesses = (): RunningProcess[] => (HAS_PROC ? listFromProc() : listFromPs());
+
+/** macOS prints arguments and variables on one line. */
+const listFromPs = (): RunningProcess[] =>
+  [...runPs("-A", "-E", "-ww", "-o", "pid=,ppid=,command=").matchAll(/^ *(\d+) +(\d+) +(.*)$/gm)].map(
+    ([, pid, parent, command = ""]) => {
+      const words = `\0${command.replaceAll(" ", "\0")}\0`;
+      return { pid: Number(pid), parent: Number(parent), command, environment: words };
+    },
+  );
+
+const listFromProc = (): RunningProcess[] =>
   readdirSync("/proc")
     .filter((entry) => /^\d+$/.test(entry))
     .flatMap((entry) => {
@@ -31,13 +45,14 @@ export const measureScript = async (script: string) => {
 
 /** Reads the resident memory of a process. */
 export const readResidentMb = (pid: number): number => {
+  if (!HAS_PROC) return Number(runPs("-o", "rss=", "-p", String(pid))) / 1024;
   const [, kb] = /VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, "utf8")) ?? [];
   return Number(kb) / 1024;
 };
 
-/** Reads how long the main thread of a process has waited for a processor. */
+/** Reads how long the main thread of a process has waited for a processor; 0 where the system does not say. */
 const readWaitMs = (pid: number): number =>
-  Number(readFileSync(`/proc/${pid}/schedstat`, "utf8").split(" ")[1]) / 1_000_000;
+  !HAS_PROC ? 0 : Number(readFileSync(`/proc/${pid}/schedstat`, "utf8").split(" ")[1]) / 1_000_000;
 
 /** Starts a stopwatch. It leaves out the time in which this process or another one waited for a processor. */
 export const startStopwatch = (pid: number): (() => number) => {
