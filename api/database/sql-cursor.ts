@@ -4,6 +4,12 @@ import { queryTimeoutMs } from "./pools.ts";
 /** The result is complete when the cursor is open: a fetch is as fast as a short list. */
 const FETCH = { query_timeout: queryTimeoutMs("lists") };
 
+/**
+ * Ends the transaction that computed the result, and its snapshot and locks, and stays in an empty one: PgBouncer may give
+ * each transaction another connection, which has no such cursor, or that of another request.
+ */
+const PIN = "commit; begin; set local idle_in_transaction_session_timeout = 0";
+
 /** An SQL cursor over a result that Postgres keeps until it is closed. Holds a connection. */
 export class SqlCursor<Row> {
   readonly #client: pg.PoolClient;
@@ -18,7 +24,9 @@ export class SqlCursor<Row> {
   /** @returns the first row */
   async open(text: string, values: unknown[]): Promise<Row | undefined> {
     try {
+      await this.#client.query("begin");
       await this.#client.query(`declare list no scroll cursor with hold for ${text}`, values);
+      await this.#client.query(PIN);
       const [first] = await this.fetch(1);
       return first;
     } catch (error) {
@@ -34,7 +42,7 @@ export class SqlCursor<Row> {
 
   async close(): Promise<void> {
     if (this.#isReleased) return;
-    const closing = this.#client.query({ ...FETCH, text: "close list" });
+    const closing = this.#client.query({ ...FETCH, text: "close list; commit" });
     this.#isReleased = true;
     await closing.then(
       () => this.#release(false),
