@@ -49,7 +49,9 @@ export const startApi = async ({
     limitStoreUrl === null ? null : await connectSharedWindow(limitStoreUrl, settings.limit, window, log);
   const dependencies = { primary, database, limiter: sharedWindow ?? window, build, log, now };
   const { app, shards, digests, metrics, usage, feed } = await createApp(settings, dependencies);
-  await Promise.race([keepMigrating(databaseUrl, signal, log), sleep(MIGRATION_WAIT_MS, undefined, { ref: false })]);
+  const migrating = keepMigrating(databaseUrl, signal, log);
+  await Promise.race([migrating, sleep(MIGRATION_WAIT_MS, undefined, { ref: false })]);
+  migrating.catch((error) => log.error(describeError(error)));
   await shards.watch(signal, log);
   const watchingDigests = digests.watch(signal, log);
   const onUsageError = (error: unknown) => log.error({ err: error }, "Cannot store API key usage");

@@ -30,6 +30,16 @@ const CREATE_SCHEMA = `
   comment on column service.migration.name is 'The file in api/database/migrations/.';
   comment on column service.migration.applied_at is 'When it was applied.'`;
 
+/** A newer version has changed the schema: this one cannot know how. */
+class NewerSchemaError extends Error {
+  constructor(unknown: readonly string[]) {
+    super(
+      `The schema "service" was changed by a newer version, which has ${unknown.join(" and ")}. ` +
+        "Start that version. To go back, restore the backup of this schema that was made before the update.",
+    );
+  }
+}
+
 /**
  * Applies each new migration once, also if several processes migrate at the same time. Without a new one it
  * only reads: the API's role needs no privilege to create tables.
@@ -58,13 +68,17 @@ export const migrate = async (databaseUrl: string): Promise<void> => {
   }
 };
 
-/** Migrates. After a failure, such as a database out of reach, retries until it succeeds or the signal is aborted. */
+/**
+ * Migrates. After a failure, such as a database out of reach, retries in the background until it succeeds or the signal is
+ * aborted. Rejects if the schema is of a newer version; the log says so if that shows only in the background.
+ */
 export const keepMigrating = async (databaseUrl: string, signal: AbortSignal, log: Logger): Promise<void> => {
   const attempt = async (lastReason = ""): Promise<string | null> => {
     try {
       await migrate(databaseUrl);
       return null;
     } catch (error) {
+      if (error instanceof NewerSchemaError) throw error;
       const reason = describeError(error);
       if (reason !== lastReason)
         log.error(`API keys cannot be used, the schema "service" is not up to date: ${reason}`);
@@ -77,14 +91,15 @@ export const keepMigrating = async (databaseUrl: string, signal: AbortSignal, lo
       if (!signal.aborted) reason = await attempt(reason);
     }
   };
-  retry(await attempt());
+  retry(await attempt()).catch((error) => log.error(describeError(error)));
 };
 
 const findNewMigrations = async (client: pg.Client): Promise<string[]> => {
   const { rows } = await client.query("select to_regclass('service.migration') is not null as exists");
   const applied = rows[0]?.exists ? await client.query("select name from service.migration") : { rows: [] };
-  const appliedNames = new Set(applied.rows.map(({ name }) => name));
-  return readdirSync(DIRECTORY)
-    .filter((name) => name.endsWith(".sql") && !appliedNames.has(name))
-    .sort();
+  const appliedNames = new Set<string>(applied.rows.map(({ name }) => name));
+  const knownNames = new Set(readdirSync(DIRECTORY).filter((name) => name.endsWith(".sql")));
+  const unknown = [...appliedNames].filter((name) => !knownNames.has(name)).sort();
+  if (unknown.length > 0) throw new NewerSchemaError(unknown);
+  return [...knownNames].filter((name) => !appliedNames.has(name)).sort();
 };

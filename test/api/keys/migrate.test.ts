@@ -1,4 +1,4 @@
-import { readdirSync } from "node:fs";
+import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { pino } from "pino";
 import { describe, expect, onTestFinished, test } from "vitest";
@@ -8,11 +8,13 @@ import { migrate } from "../../../api/database/migrate.ts";
 import { generateKey } from "../../../api/keys/api-key.ts";
 import { KeyDirectory } from "../../../api/keys/key-directory.ts";
 import { type Api, CHECK, createSampleDatabase, FRESH_FOR_A_DAY, startTestApi } from "../../support/api.ts";
-import { addKey, createRole } from "../../support/keys.ts";
+import { runKeys } from "../../support/commands.ts";
+import { addKey, createMigratedDatabase, createRole } from "../../support/keys.ts";
 import { connectClient, createDatabase, waitUntil } from "../../support/setup.ts";
 import { createDatabaseRelay } from "../../support/tcp-relay.ts";
 
-const MIGRATIONS = readdirSync(join(import.meta.dirname, "../../../api/database/migrations")).sort();
+const FOLDER = join(import.meta.dirname, "../../../api/database/migrations");
+const MIGRATIONS = readdirSync(FOLDER).sort();
 
 const ask = (api: Api, key: string) => api.get(CHECK, { headers: { "X-API-KEY": key } });
 
@@ -42,6 +44,41 @@ describe("migrate()", () => {
     await database.query("drop table service.api_key_usage");
     await migrate(url);
     await addKey(database);
+  });
+
+  test("gives the same tables from every earlier version, and keeps its keys", async () => {
+    const columns = `select table_name, column_name, data_type, column_default, is_nullable from information_schema.columns
+      where table_schema = 'service' order by table_name, column_name`;
+    const [current, ...earlier] = await Promise.all(
+      Array.from(MIGRATIONS, async (_, count) => {
+        const url = await createDatabase();
+        const database = await connectClient(url);
+        const applied = count === 0 ? MIGRATIONS : MIGRATIONS.slice(0, count);
+        await database.query(
+          "create schema service; create table service.migration (name text primary key, applied_at timestamptz not null default now())",
+        );
+        for (const name of applied) {
+          await database.query(readFileSync(join(FOLDER, name), "utf8"));
+          await database.query("insert into service.migration (name) values ($1)", [name]);
+        }
+        const { id } = await addKey(database);
+        await migrate(url);
+        expect((await database.query("select id from service.api_key")).rows).toEqual([{ id }]);
+        return (await database.query(columns)).rows;
+      }),
+    );
+    for (const upgraded of earlier) expect(upgraded).toEqual(current);
+  });
+
+  test("refuses a schema that a newer version has changed, and so does the start of the API", async () => {
+    const databaseUrl = await createMigratedDatabase();
+    const database = await connectClient(databaseUrl);
+    await database.query("insert into service.migration (name) values ('9998-later.sql'), ('9999-last.sql')");
+    const refusal =
+      'The schema "service" was changed by a newer version, which has 9998-later.sql and 9999-last.sql. Start that version.';
+    await expect(migrate(databaseUrl)).rejects.toThrow(refusal);
+    await expect(startTestApi({ databaseUrl })).rejects.toThrow(refusal);
+    expect(await runKeys(["list"], databaseUrl)).toMatchObject({ code: 1, stderr: expect.stringContaining(refusal) });
   });
 
   test("comments every table and column", async () => {
