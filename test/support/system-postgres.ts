@@ -51,5 +51,5 @@ export const startSystemPostgres = async () => {
   };
 };
 
-/** Programs that tests with such a cluster need. */
-export const SYSTEM_POSTGRES = ["pg_dump", "pg_restore"];
+/** Programs that tests with such a cluster need, of Debian's package postgresql. */
+export const SYSTEM_POSTGRES = ["pg_dump", "pg_ctlcluster"];
