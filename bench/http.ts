@@ -1,4 +1,3 @@
-import { availableParallelism } from "node:os";
 import { CHECKS } from "../registry/checks.ts";
 import { compare } from "./comparison.ts";
 import type { Case } from "./report.ts";
@@ -21,7 +20,7 @@ import {
 
 const ofWallet = getCheck("v2", "all");
 
-type Timing = {
+export type Timing = {
   rounds: number;
   /** Length of a round. */
   ms: number;
@@ -39,7 +38,7 @@ type HttpPlan = Timing & {
 type Context = { plan: HttpPlan; servers: Servers; rounds: Rounds };
 type Results = ReadonlyMap<Subject, Figures>;
 
-const CONNECTIONS = 64;
+export const CONNECTIONS = 64;
 /** A long list is many times the work of a check. */
 const LIST_CONNECTIONS = 8;
 
@@ -54,7 +53,6 @@ export const measureHttp = async (plan: HttpPlan): Promise<Case[]> => {
       ...(await measureAgainstBaselines(context, api, key)),
       ...(await measurePast(context, api, key)),
       ...(await measureBulk(context, api, key)),
-      ...(await measureTwoProcesses(context, api, key)),
       ...(await measureRefusals(context)),
     ];
   } finally {
@@ -178,7 +176,7 @@ const reportSingleChecks = ({ query, checks }: Subjects, results: Results): Case
 
 const PAST_CHECKS = [getCheck("v1", "token"), ofWallet, getCheck("v2", "erc1155")];
 
-const costOf = ({ apiMicroseconds, postgresMicroseconds }: Figures) => apiMicroseconds + postgresMicroseconds;
+export const costOf = ({ apiMicroseconds, postgresMicroseconds }: Figures) => apiMicroseconds + postgresMicroseconds;
 
 /** Compares checks at a past block with the same checks at the newest one. */
 const measurePast = async ({ plan, rounds }: Context, api: Server, key: string): Promise<Case[]> => {
@@ -255,35 +253,6 @@ const measureBulk = async ({ plan, rounds }: Context, api: Server, key: string):
   ];
 };
 
-/** Compares two processes with one, over the same total number of connections. */
-const measureTwoProcesses = async ({ plan, servers, rounds }: Context, api: Server, key: string): Promise<Case[]> => {
-  const { databaseUrl, delegations, rounds: count, ms, warmUpMs, log } = plan;
-  log("Two processes");
-  const other = await servers.startApi(databaseUrl);
-  const one = checkSubject(api, ofWallet, delegations, key);
-  const two: Subject = { ...one, name: "two processes", ports: [api.port, other.port], pids: [api.pid, other.pid] };
-  await rounds.warmUp([two], warmUpMs);
-  const results = await rounds.measure([one, two], { connections: CONNECTIONS, ms, rounds: count });
-  const figures = figuresOf(results, two);
-  // Besides Postgres and the load generator, two processes need more than two processors.
-  const canCompare = availableParallelism() > 2;
-  return [
-    {
-      name: `${one.name}, two processes`,
-      figures,
-      comparisons: canCompare ? [compareThroughput(figures, figuresOf(results, one), "one process", 1.5)] : [],
-      remark: `${canCompare ? "" : "not compared, there are too few processors; "}${describeUtilization(figures)}`,
-    },
-  ];
-};
-
-/** Describes how busy the processors were, and with what. */
-const describeUtilization = (figures: Figures): string => {
-  const { apiMicroseconds: api, postgresMicroseconds: postgres, loadMicroseconds: load, busy } = figures;
-  const percent = (part: number) => `${Math.round((100 * part) / (api + postgres + load))} %`;
-  return `processors ${Math.round(busy * 100)} % busy: API ${percent(api)}, Postgres ${percent(postgres)}, load ${percent(load)}`;
-};
-
 /** Compares the cost of refusing a request with that of answering one, for a client without a key. */
 const measureRefusals = async ({ plan, servers, rounds }: Context): Promise<Case[]> => {
   const { databaseUrl, delegations, rounds: count, ms, warmUpMs, log } = plan;
@@ -358,7 +327,7 @@ export const measureGrowth = async (
   }
 };
 
-const compareThroughput = (ours: Figures, theirs: Figures, baseline: string, atLeast: number) =>
+export const compareThroughput = (ours: Figures, theirs: Figures, baseline: string, atLeast: number) =>
   compare({
     baseline,
     unit: "requests/s",
@@ -367,7 +336,7 @@ const compareThroughput = (ours: Figures, theirs: Figures, baseline: string, atL
     target: { atLeast },
   });
 
-const figuresOf = (results: Results, subject: Subject): Figures => {
+export const figuresOf = (results: Results, subject: Subject): Figures => {
   const figures = results.get(subject);
   if (!figures) throw new Error(`${subject.name} was not measured.`);
   return figures;

@@ -11,6 +11,7 @@ import { createDataSets } from "./data-set.ts";
 import { measureGrowth, measureHttp } from "./http.ts";
 import { measureLive } from "./live.ts";
 import { type Case, describeMachine, renderTable } from "./report.ts";
+import { measureScale } from "./scale.ts";
 import { DATA } from "./with-database.ts";
 
 // npm run bench: measures the service beside its baselines. bench/README.md explains the figures.
@@ -56,7 +57,7 @@ const SMOKE: typeof FULL = {
   lagMs: 1_000,
   checks: 200,
 };
-const PARTS = ["http", "growth", "backfill", "live", "chains", "client"] as const;
+const PARTS = ["http", "growth", "backfill", "live", "chains", "client", "scale"] as const;
 
 await runUntilStopped(async () => {
   if (platform() !== "linux")
@@ -86,7 +87,10 @@ await runUntilStopped(async () => {
   const cases: Case[] = [];
   try {
     const { delegations, few, many } = plan;
-    const sizes = [...(isWanted("http") ? [delegations] : []), ...(isWanted("growth") ? [few, many] : [])];
+    const sizes = [
+      ...(isWanted("http") || isWanted("scale") ? [delegations] : []),
+      ...(isWanted("growth") ? [few, many] : []),
+    ];
     const urls = sizes.length > 0 ? await createDataSets(postgres.url, sizes, log) : new Map<number, string>();
     const dataSet = (size: number) => ({ url: urls.get(size) ?? "", size });
     if (isWanted("http")) {
@@ -94,6 +98,9 @@ await runUntilStopped(async () => {
     }
     if (isWanted("growth")) {
       cases.push(...(await measureGrowth({ few: dataSet(few), many: dataSet(many) }, { ...plan, log })));
+    }
+    if (isWanted("scale")) {
+      cases.push(...(await measureScale({ ...plan, databaseUrl: dataSet(delegations).url, log })));
     }
     if (isWanted("backfill")) {
       cases.push(...(await measureBackfill({ serverUrl: postgres.url, events: plan.events, rounds: 1, log })));

@@ -16,9 +16,9 @@ import { readServedSchema } from "../../support/index-copy.ts";
 import { addKey, revokeAddedKey } from "../../support/keys.ts";
 import { seededRandom } from "../../support/random.ts";
 import { ComparedChain } from "../../support/random-chain.ts";
+import { startReplicatedPostgres } from "../../support/replicated-postgres.ts";
 import { captureOutput } from "../../support/run.ts";
 import { connectClient, startIndexer, waitUntil, waitUntilIndexed } from "../../support/setup.ts";
-import { startReplicatedPostgres } from "./replicated-postgres.ts";
 
 /** Share of the checks to compare. Lists, which hold everything, are always compared. */
 const COMPARED = 0.3;

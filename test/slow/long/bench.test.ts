@@ -9,6 +9,9 @@ const PARTS = [
   /live/i,
   /lag of one shard/,
   /client/,
+  /2 processes/,
+  /replica/,
+  /bytes/,
 ];
 
 // A shared machine is too noisy to fail on speed. The printed table is for readers.

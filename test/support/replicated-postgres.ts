@@ -2,9 +2,9 @@ import { chmod, chown, cp, mkdir, mkdtemp, readdir, rm, stat, writeFile } from "
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import pg from "pg";
-import { startEmbeddedPostgres } from "../../../local/embedded-postgres.ts";
-import { findFreePort } from "../../../process/ports.ts";
-import { waitUntil } from "../../support/setup.ts";
+import { startEmbeddedPostgres } from "../../local/embedded-postgres.ts";
+import { findFreePort } from "../../process/ports.ts";
+import { waitUntil } from "./setup.ts";
 
 /** Files that a replica does not copy from the primary. */
 const NOT_COPIED = ["postmaster.pid", "postmaster.opts", "server.log", "pg_wal", "pg_replslot"];
