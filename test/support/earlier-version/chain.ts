@@ -50,10 +50,14 @@ export const startEarlierChain = async () => {
   /** Questions with their answers at the newest block of the earlier version. */
   const answers: [path: string, answer: string][] = [
     [`/registry/v1/check/all?${pair}`, "true"],
+    [`/registry/v1/check/contract?${pair}&contract=${NFT}`, "true"],
     [`/registry/v1/check/token?${pair}&contract=${NFT}&tokenId=7`, "true"],
     [`/registry/v1/check/all?${ofGone}`, "false"],
     [`/registry/v2/check/all?${pair}`, "true"],
     [`/registry/v2/check/all?${ofGone}`, "false"],
+    [`/registry/v2/check/contract?${pair}&contract=${NFT}`, "true"],
+    [`/registry/v2/check/erc721?${pair}&contract=${NFT}&tokenId=7`, "true"],
+    [`/registry/v2/check/erc1155?${ofGone}&contract=${COIN}&tokenId=7`, "0"],
     [`/registry/v2/check/erc20?${ofGone}&contract=${COIN}`, String(10n ** 30n)],
   ];
   return { chain, vault, hot, v2, answers: answers.map(([path, answer]) => [`${path}&chainId=${CHAIN_ID}`, answer]) };
