@@ -3,6 +3,7 @@ import { expect } from "vitest";
 import { prefixOf } from "../../api/keys/api-key.ts";
 import { addKey } from "../support/keys.ts";
 import { popularTest } from "../support/service-test.ts";
+import { waitUntil } from "../support/setup.ts";
 
 // Lists of over 1,000 delegations are streamed. test/slow/long/million.test.ts measures their memory.
 
@@ -65,6 +66,21 @@ test("a long list that fails is truncated to invalid JSON, and its connection br
   expect(() => JSON.parse(text)).toThrow();
   expect(text).not.toMatch(/error/i);
   expect((await api.get(`${path}?limit=1`)).status).toBe(200);
+});
+
+test("a long list that nobody reads holds no snapshot and locks no table", async ({ openList, database }) => {
+  const list = await openList({ "X-Forwarded-For": "198.51.100.30" });
+  expect(list.status).toBe(200);
+  const readHeld = async () =>
+    (
+      await database.query(
+        `select state, backend_xid, backend_xmin, (select count(*)::int from pg_locks where pg_locks.pid = activity.pid and relation is not null) as locks
+         from pg_stat_activity activity where application_name = 'api' and datname = current_database() and query like 'fetch%'`,
+      )
+    ).rows;
+  const held = await waitUntil("the reader is full", readHeld, 20, ([row]) => row?.state === "idle in transaction");
+  expect(held).toEqual([{ state: "idle in transaction", backend_xid: null, backend_xmin: null, locks: 0 }]);
+  await list.cancel();
 });
 
 const isPending = async (promise: Promise<unknown>) =>
