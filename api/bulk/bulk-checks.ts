@@ -1,5 +1,6 @@
 import { eq, sql } from "drizzle-orm";
 import { unionAll } from "drizzle-orm/pg-core";
+import type { Proof } from "../../client/src/proof.ts";
 import { CHECKS, type Check } from "../../registry/checks.ts";
 import { badParameters } from "../contract/define-parameters.ts";
 import type { AskedBlock } from "../contract/parameters.ts";
@@ -26,6 +27,7 @@ import {
   toColumns,
 } from "../delegations/check-delegation.ts";
 import { Problem } from "../problem.ts";
+import type { Proofs } from "../proofs/proofs.ts";
 import { askPerShard, orProblem } from "../shards/ask-per-shard.ts";
 import type { Shards } from "../shards/shards.ts";
 import { inSlices } from "../slices.ts";
@@ -110,8 +112,8 @@ const answerTogether = async (
   return { values, freshness };
 };
 
-/** `true`, `false` or the digits of a balance, or the check's own problem. */
-export type Answer = string | Problem;
+/** `true`, `false` or the digits of a balance, an answer with its proof, or the check's own problem. */
+export type Answer = string | Proof | Problem;
 
 /** Answers bulk requests. */
 export class BulkChecks {
@@ -127,11 +129,7 @@ export class BulkChecks {
 
   /** Answers checks in their order. A check that is bad, or whose chain cannot be answered for, fails alone. */
   async answer(checks: readonly unknown[], asked: AskedBlock) {
-    const read: (CheckQuestion | Problem)[] = [];
-    await inSlices(checks, (check) => read.push(orProblem(() => this.#readCheck(check))));
-    const questions = read.flatMap((question) => (question instanceof Problem ? [] : [question]));
-    requireOneChain(questions, asked);
-
+    const { read, questions } = await this.#read(checks, asked);
     const blocks = new Map<number, AnsweredBlock>();
     const answers = await askPerShard({
       parts: questions,
@@ -161,14 +159,38 @@ export class BulkChecks {
         return value;
       },
     });
-    const answerOf = (question: CheckQuestion): Answer => {
-      const answer = answers.get(question);
-      if (answer === undefined) throw new Error(`Check ${question.check.name} has no answer.`);
-      return answer;
-    };
-    return { answers: read.map((check) => (check instanceof Problem ? check : answerOf(check))), blocks };
+    return { answers: inOrder(read, answers), blocks };
+  }
+
+  /** The same with proofs: all answers of a chain are of one block. */
+  async prove(proofs: Proofs, caller: string, checks: readonly unknown[], asked: AskedBlock) {
+    const { read, questions } = await this.#read(checks, asked);
+    const proven = await proofs.prove(caller, questions, asked);
+    const blocks = new Map<number, AnsweredBlock>();
+    const answers = new Map<CheckQuestion, Answer>();
+    for (const [question, answer] of proven) {
+      answers.set(question, answer instanceof Problem ? answer : answer.proof);
+      if (answer instanceof Problem) continue;
+      blocks.set(question.chainId, showAnsweredBlock(answer.freshness, answer.block));
+    }
+    return { answers: inOrder(read, answers), blocks };
+  }
+
+  async #read(checks: readonly unknown[], asked: AskedBlock) {
+    const read: (CheckQuestion | Problem)[] = [];
+    await inSlices(checks, (check) => read.push(orProblem(() => this.#readCheck(check))));
+    const questions = read.flatMap((question) => (question instanceof Problem ? [] : [question]));
+    requireOneChain(questions, asked);
+    return { read, questions };
   }
 }
+
+const inOrder = (read: readonly (CheckQuestion | Problem)[], answers: ReadonlyMap<CheckQuestion, Answer>): Answer[] =>
+  read.map((check) => {
+    const answer = check instanceof Problem ? check : answers.get(check);
+    if (answer === undefined) throw new Error("A check has no answer.");
+    return answer;
+  });
 
 /** A block number is another time on each chain. */
 const requireOneChain = (questions: readonly CheckQuestion[], { block, minBlock }: AskedBlock): void => {

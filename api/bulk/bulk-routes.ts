@@ -1,6 +1,6 @@
 import { createRoute, z } from "@hono/zod-openapi";
 import { CHECK_NAMES } from "../../registry/checks.ts";
-import type { ApiApp, ApiContext } from "../context.ts";
+import { type ApiApp, type ApiContext, nameCaller } from "../context.ts";
 import { addOperation } from "../contract/add-operation.ts";
 import { badParameters, defineParameters } from "../contract/define-parameters.ts";
 import { blocks, SAMPLES, validateBlocks } from "../contract/parameters.ts";
@@ -8,29 +8,39 @@ import { parseBody, readBody } from "../contract/read-json.ts";
 import { describeBulkAnswers, OPTIONAL_KEY, ProblemSchema } from "../contract/responses.ts";
 import type { Dependencies } from "../delegations/dependencies.ts";
 import { Problem, problemDocument } from "../problem.ts";
+import { ProofSchema } from "../proofs/proof-schema.ts";
+import { PROOF_COST } from "../proofs/proofs.ts";
 import { respond } from "../respond.ts";
 import { renderInSlices } from "../slices.ts";
 import { type Answer, BulkChecks } from "./bulk-checks.ts";
 import { isId } from "./read-check.ts";
 
 const MAX_CHECKS = 1_000;
+/** Their proofs have some 2 MB in large tries. */
+const MAX_PROVEN_CHECKS = 25;
 /** Room for 1,000 checks with a key, and for the 25 of the rate limit without one. */
 const MAX_BYTES = 1_000_000;
 const MAX_BYTES_WITHOUT_KEY = 32_768;
 
 const number = z.union([z.string(), z.int().nonnegative().transform(String)], { error: "must be a block number" });
 
-const Body = z.object(
-  {
-    checks: z
-      .array(z.unknown(), { error: "must be an array of checks" })
-      .max(MAX_CHECKS, { error: `must have at most ${MAX_CHECKS.toLocaleString("en")} entries` }),
-    block: number.optional().pipe(blocks.block),
-    minBlock: number.optional().pipe(blocks.minBlock),
-    timestamp: z.never({ error: "is not taken here: use block or minBlock" }).optional(),
-  },
-  { error: "must be a JSON object with checks" },
-);
+const Body = z
+  .object(
+    {
+      checks: z
+        .array(z.unknown(), { error: "must be an array of checks" })
+        .max(MAX_CHECKS, { error: `must have at most ${MAX_CHECKS.toLocaleString("en")} entries` }),
+      block: number.optional().pipe(blocks.block),
+      minBlock: number.optional().pipe(blocks.minBlock),
+      timestamp: z.never({ error: "is not taken here: use block or minBlock" }).optional(),
+      proof: z.boolean({ error: "must be true or false" }).default(false),
+    },
+    { error: "must be a JSON object with checks" },
+  )
+  .refine(({ checks, proof }) => !proof || checks.length <= MAX_PROVEN_CHECKS, {
+    path: ["checks"],
+    error: `must have at most ${MAX_PROVEN_CHECKS} entries with proof`,
+  });
 
 const QUERY = defineParameters({ query: {}, useInstead: "use block or minBlock in the body" });
 
@@ -61,6 +71,12 @@ const BodySchema = z
       description: "A past block for all answers, or `finalized`. A number only with checks on one network.",
     }),
     minBlock: digits.optional().openapi({ description: "A block that all answers must include." }),
+    proof: z
+      .boolean()
+      .optional()
+      .openapi({
+        description: `Adds its proof to each answer. At most ${MAX_PROVEN_CHECKS} checks then, and each counts as ten requests.`,
+      }),
   })
   .openapi("Checks");
 
@@ -73,6 +89,7 @@ const AnswersSchema = z
           .union([z.boolean(), z.string()])
           .optional()
           .openapi({ description: "True, false, or the digits of a balance." }),
+        proof: ProofSchema.optional().openapi({ description: "With `proof`: what a check with `proof=true` returns." }),
         problem: ProblemSchema.optional().openapi({ description: "Instead of a result: why there is no answer." }),
       }),
     ),
@@ -121,15 +138,19 @@ const ROUTE = createRoute({
 });
 
 /** Adds the operation that answers many checks at once. */
-export const addBulkChecks = (app: ApiApp, { database, shards }: Dependencies): void => {
+export const addBulkChecks = (app: ApiApp, { database, shards, proofs }: Dependencies): void => {
   const bulk = new BulkChecks(database, shards);
   addOperation(app, ROUTE, async (c) => {
     QUERY.read(c);
-    const { checks, ...asked } = parseBody(await readChecks(c), Body);
+    const { checks, proof, ...asked } = parseBody(await readChecks(c), Body);
     const errors = validateBlocks(asked);
     if (errors.length > 0) throw badParameters(errors);
-    await c.get("charge")(Math.max(0, checks.length - 1));
-    const { answers, blocks } = await bulk.answer(checks, asked);
+    await c.get("charge")(Math.max(0, checks.length * (proof ? PROOF_COST : 1) - 1));
+    // The nodes may take long: others need not wait for them.
+    if (proof) c.get("endTurn")();
+    const { answers, blocks } = proof
+      ? await bulk.prove(proofs, nameCaller(c.get("caller")), checks, asked)
+      : await bulk.answer(checks, asked);
     const json = await renderInSlices(
       answers,
       (answer, place) => `{${renderId(checks[place])}${renderAnswer(answer)}}`,
@@ -152,5 +173,6 @@ const renderId = (check: unknown): string => {
 
 const renderAnswer = (answer: Answer): string => {
   if (answer instanceof Problem) return `"problem":${problemDocument(answer).body}`;
+  if (typeof answer !== "string") return `"result":${JSON.stringify(answer.result)},"proof":${JSON.stringify(answer)}`;
   return `"result":${answer === "true" || answer === "false" ? answer : `"${answer}"`}`;
 };

@@ -20,6 +20,7 @@ import {
   validateBlocks,
 } from "../contract/parameters.ts";
 import { describeAnswers, OPTIONAL_KEY } from "../contract/responses.ts";
+import { Problem } from "../problem.ts";
 import { ProofSchema } from "../proofs/proof-schema.ts";
 import { PROOF_COST } from "../proofs/proofs.ts";
 import { answerHeaders, respond, respondJson } from "../respond.ts";
@@ -135,10 +136,10 @@ export const addChecks = (app: ApiApp, { shards, checks, proofs }: Dependencies)
       if (values.proof) {
         proofs.requireProvable(chainId);
         await c.get("charge")(PROOF_COST - 1);
-        const block = shards.findBlock(chainId, values);
         // The node may take long: others need not wait for it.
         c.get("endTurn")();
-        const proven = await proofs.prove(nameCaller(c.get("caller")), question, { block, minBlock: values.minBlock });
+        const proven = (await proofs.prove(nameCaller(c.get("caller")), [question], values)).get(question);
+        if (!proven || proven instanceof Problem) throw proven;
         return respondJson(c, proven.proof, answerHeaders(proven.freshness, { block: proven.block }));
       }
       const schema = shards.findSchema(version, chainId);

@@ -35,7 +35,7 @@ export const admit = ({ usage, limiter, metrics, now }: Admission): ApiMiddlewar
   };
   const charge = async (c: ApiContext, client: string, count: number) => {
     // The request itself has been counted, and a retry counts again.
-    if (count + 1 > limit.requests) throw tooManyAtOnce(limit);
+    if (count + 1 > limit.requests) throw tooManyAtOnce(limit, count + 1);
     if (count === 0) return;
     const decision = await limiter.take(client, count, count + 1);
     setRateLimit(c, decision);
@@ -80,7 +80,9 @@ const describeLimit = ({ requests, windowMs }: Limit) => `${requests} requests i
 const tooManyToPages = (limit: Limit, resetMs: number) =>
   tooManyRequests(resetMs, `An address may send ${describeLimit(limit)} to pages like this.`);
 
-const tooManyAtOnce = ({ requests, windowMs }: Limit) =>
-  new Problem("rate-limited", `Without an API key, a body may have at most ${requests} checks: each is one request.`, {
-    headers: { "Retry-After": String(windowMs / 1000) },
-  });
+const tooManyAtOnce = (limit: Limit, count: number) =>
+  new Problem(
+    "rate-limited",
+    `This request counts as ${count}. The limit without an API key is ${describeLimit(limit)}.`,
+    { headers: { "Retry-After": String(limit.windowMs / 1000) } },
+  );

@@ -1,17 +1,19 @@
 import { http } from "viem";
 import { createReadClient } from "../../indexer/rpc/read-client.ts";
-import type { RpcRequest } from "./prove-check.ts";
 
-/** Several times the largest response, a proof of six slots of a large trie. */
+/** Sends a JSON-RPC request to a node. */
+export type RpcRequest = (request: { method: string; params: readonly unknown[] }) => Promise<unknown>;
+
+/** Twice the largest response, proofs of 64 slots of a large trie. */
 const MAX_RESPONSE_BYTES = 1_048_576;
 
-/** Asks one node after another until one proves it. The deadline, shared by all nodes, ends the requests themselves. */
-export const askNodes = async <Proven>(
+/** Asks one node after another until one answers. The deadline, shared by all nodes, ends the requests themselves. */
+export const askNodes = async <Answer>(
   urls: readonly string[],
   timeoutMs: number,
-  prove: (request: RpcRequest) => Promise<Proven>,
-): Promise<Proven> => {
-  let failure: unknown;
+  ask: (request: RpcRequest) => Promise<Answer>,
+): Promise<Answer> => {
+  let failure: unknown = new Error("There is no node.");
   for (const url of urls) {
     const controller = new AbortController();
     const timer = setTimeout(() => controller.abort(), timeoutMs / urls.length);
@@ -24,7 +26,7 @@ export const askNodes = async <Proven>(
       }),
     );
     try {
-      return await prove(client.request as RpcRequest);
+      return await ask(client.request as RpcRequest);
     } catch (error) {
       failure = error;
     } finally {

@@ -1,15 +1,16 @@
 import { eq, sql } from "drizzle-orm";
 import type { Logger } from "pino";
-import type { Hex } from "viem";
+import type { Address, Hex } from "viem";
 import type { Proof } from "../../client/src/proof.ts";
 import type { Question } from "../../client/src/questions.ts";
 import { isZksync } from "../../client/src/registries.ts";
 import { redactError } from "../../indexer/rpc/redact.ts";
 import { takes } from "../../registry/checks.ts";
-import { networks } from "../../registry/networks.ts";
+import { networks, type RegistryVersion } from "../../registry/networks.ts";
 import type { AskedBlock } from "../contract/parameters.ts";
 import { aliasColumns } from "../database/columns.ts";
 import type { Database } from "../database/database.ts";
+import { withDeadline } from "../database/deadline.ts";
 import type { Freshness } from "../database/freshness.ts";
 import { memoize } from "../database/memoize.ts";
 import { overloaded } from "../database/problems.ts";
@@ -19,12 +20,13 @@ import type { CheckQuestion, DelegationChecks } from "../delegations/check-deleg
 import { Turns } from "../limits/turns.ts";
 import { INDEX_RETRY_SECONDS, Problem } from "../problem.ts";
 import { describeChain, type Shards } from "../shards/shards.ts";
+import type { KnownBlock } from "./state-reader.ts";
 
 /** A proof counts as this many requests: a node answers two to five for it. */
 export const PROOF_COST = 10;
-/** Maximum time for the nodes of a network to prove an answer. */
+/** Maximum time for the nodes of a network to prove answers. */
 const TIMEOUT_MS = 8_000;
-/** Proofs in flight, of all callers and of one. */
+/** Networks that are asked for proofs at a time, for all callers and for one. */
 const PLACES = 16;
 const MAX_OF_CALLER = 4;
 
@@ -39,6 +41,9 @@ type Options = {
 
 export type ProvenAnswer = { proof: Proof; freshness: Freshness; block: string };
 
+/** An answer of the index, and its proof. */
+type Compared = ProvenAnswer & { question: CheckQuestion; answer: string; isSame: boolean };
+
 /** Proves answers to checks with the state of their block, from nodes that only proofs ask. */
 export class Proofs {
   readonly #options: Options;
@@ -49,6 +54,7 @@ export class Proofs {
     maxWaitMs: 2_000,
     refuse: () => overloaded("Too many proofs are being made. Try again in a moment."),
   });
+  #modules: Promise<Modules> | undefined;
   /** Networks whose headers were seen not to hash to their blocks' hashes. */
   readonly #unprovable = new Set<number>();
 
@@ -74,41 +80,74 @@ export class Proofs {
     if (obstacle && !this.#unprovable.has(chainId)) throw unprovable(chainId, obstacle);
   }
 
-  /** Proves the answer to a check: the newest one, or the one at a past block. Each caller has turns. */
-  async prove(caller: string, question: CheckQuestion, asked: AskedBlock): Promise<ProvenAnswer> {
-    const release = await this.#turns.take(caller, 1, MAX_OF_CALLER);
+  /**
+   * Proves the answers to checks, those of a network all at one block: its newest one, or a past one. Each caller has
+   * turns.
+   */
+  async prove(
+    caller: string,
+    questions: readonly CheckQuestion[],
+    asked: AskedBlock,
+  ): Promise<Map<CheckQuestion, ProvenAnswer | Problem>> {
+    const byChain = groupBy(questions, ({ chainId }) => chainId);
+    const release = await this.#turns.take(caller, Math.min(byChain.size, MAX_OF_CALLER), MAX_OF_CALLER);
     try {
-      const first = await this.#tryToProve(question, asked);
-      // A reorg may have changed the index between its answer and its block: only a second difference is one.
-      const { proof, answer, freshness, block } = first.isSame ? first : await this.#tryToProve(question, asked);
-      const { isSame } = first.isSame ? first : { isSame: String(proof.result) === answer };
-      if (isSame) return { proof, freshness, block };
-      const { chainId, check } = question;
-      const where = { chainId, block, registry: check.version, check: check.name };
-      this.#options.log.error({ ...where, answer, proven: proof.result }, "The index differs from a proof");
-      throw new Problem(
-        "index-differs",
-        `The index of ${describeChain(chainId)} differs from the proven state of the registry at block ${block}, so there is no answer.`,
-        { headers: { "Retry-After": String(INDEX_RETRY_SECONDS) } },
-      );
+      const proveChain = ([chainId, ofChain]: [number, CheckQuestion[]]) =>
+        this.#proveChain(chainId, ofChain, asked).catch((error: unknown) => {
+          if (!(error instanceof Problem) || error.problem === "database-unavailable") throw error;
+          return ofChain.map((question) => [question, error] as const);
+        });
+      return new Map((await Promise.all([...byChain].map(proveChain))).flat());
     } finally {
       release();
     }
   }
 
-  async #tryToProve(question: CheckQuestion, asked: AskedBlock) {
+  async #proveChain(chainId: number, questions: readonly CheckQuestion[], asked: AskedBlock) {
+    this.requireProvable(chainId);
+    const first = await this.#compare(chainId, questions, asked);
+    // A reorg may have changed the index between its answers and their block: only a second difference is one.
+    const compared = first.every(({ isSame }) => isSame) ? first : await this.#compare(chainId, questions, asked);
+    return compared.map((one) => [one.question, one.isSame ? one : this.#report(one)] as const);
+  }
+
+  async #compare(chainId: number, questions: readonly CheckQuestion[], asked: AskedBlock): Promise<Compared[]> {
     const { shards, checks } = this.#options;
-    const { chainId, check } = question;
-    const schema = shards.findSchema(check.version, chainId);
+    const versions = new Set(questions.map(({ check }) => check.version));
+    const [schema] = [...versions].map((version) => shards.findSchema(version, chainId));
+    if (schema === undefined) return [];
+    const past = shards.findBlock(chainId, asked);
     const known = await this.#readNewestBlock(schema, chainId);
     // Without a block of its own, the newest one: the index's answer and the proof must be of the same block.
-    const block = asked.block ?? known?.number;
-    const { value: answer, freshness: read } = await checks.answer(schema, { ...question, block });
-    const freshness = shards.requireFresh(chainId, read, { ...asked, block });
-    if (asked.minBlock !== undefined) shards.requireFresh(chainId, read, { minBlock: asked.minBlock });
+    const block = past ?? known?.number;
+    const answer = async (question: CheckQuestion) => {
+      const { value, freshness: read } = await checks.answer(schema, { ...question, block });
+      const freshness = shards.requireFresh(chainId, read, { ...asked, block });
+      if (asked.minBlock !== undefined) shards.requireFresh(chainId, read, { minBlock: asked.minBlock });
+      return { answer: value, freshness };
+    };
+    const answers = await Promise.all(questions.map(answer));
     if (!known || block === undefined) throw new Error("A fresh index has a block.");
-    const proof = await this.#askNodes(question, BigInt(block), { number: BigInt(known.number), hash: known.hash });
-    return { proof, answer, freshness, block, isSame: String(proof.result) === answer };
+    const proofs = await this.#askNodes(chainId, questions, BigInt(block), {
+      number: BigInt(known.number),
+      hash: known.hash,
+    });
+    return questions.map((question, place) => {
+      const [answered, proof] = [answers[place], proofs.get(question)];
+      if (!answered || !proof) throw new Error(`A check of chain ${chainId} has no proof.`);
+      return { question, proof, block, ...answered, isSame: String(proof.result) === answered.answer };
+    });
+  }
+
+  #report({ question, proof, block, answer }: Compared): Problem {
+    const { chainId, check } = question;
+    const where = { chainId, block, registry: check.version, check: check.name };
+    this.#options.log.error({ ...where, answer, proven: proof.result }, "The index differs from a proof");
+    return new Problem(
+      "index-differs",
+      `The index of ${describeChain(chainId)} differs from the proven state of the registry at block ${block}, so there is no answer.`,
+      { headers: { "Retry-After": String(INDEX_RETRY_SECONDS) } },
+    );
   }
 
   async #readNewestBlock(schema: string, chainId: number) {
@@ -116,36 +155,67 @@ export class Proofs {
     return row;
   }
 
-  async #askNodes(question: CheckQuestion, block: bigint, known: { number: bigint; hash: Hex }): Promise<Proof> {
-    const { rpcUrls, log } = this.#options;
-    const { chainId, check } = question;
-    const registry = networks.get(chainId)?.[check.version]?.address;
-    const urls = rpcUrls.get(chainId) ?? [];
-    if (!registry) throw new Error(`Chain ${chainId} has no ${check.version} registry.`);
-    // viem takes long to load.
-    const { proveCheck, UnprovableBlockError, UnprovableNetworkError } = await import("./prove-check.ts");
-    const { askNodes } = await import("./ask-nodes.ts");
+  async #askNodes(
+    chainId: number,
+    questions: readonly CheckQuestion[],
+    number: bigint,
+    known: KnownBlock,
+  ): Promise<Map<CheckQuestion, Proof>> {
+    const { log, rpcUrls } = this.#options;
+    this.#modules ??= loadModules(rpcUrls);
+    const { state, proveChecks, NoRegistryError, UnprovableNetworkError } = await this.#modules;
+    const prove = async () => {
+      const block = await state.readBlock(chainId, number, known);
+      const proveRegistry = async ([version, same]: [RegistryVersion, CheckQuestion[]]) => {
+        const proofs = await proveChecks(state, same.map(toQuestion), addressOf(version, chainId), block);
+        return proofs.map((proof, place) => [same[place] as CheckQuestion, proof] as const);
+      };
+      const byRegistry = groupBy(questions, ({ check }) => check.version);
+      return new Map((await Promise.all([...byRegistry].map(proveRegistry))).flat());
+    };
     try {
-      const proof = await askNodes(urls, TIMEOUT_MS, (request) =>
-        proveCheck(request, toQuestion(question), registry, { block, known }),
-      );
+      const proofs = await withDeadline(TIMEOUT_MS, prove(), () => new Error("The nodes take too long."));
       this.#unprovable.delete(chainId);
-      return proof;
+      return proofs;
     } catch (error) {
-      if (error instanceof UnprovableBlockError) throw unprovable(chainId, `block ${block} is older than the registry`);
-      log.warn({ chainId, block: String(block), err: redactError(error) }, "An answer cannot be proven");
+      if (error instanceof NoRegistryError) {
+        throw unprovable(chainId, `block ${number} is older than the registry`);
+      }
+      log.warn({ chainId, block: String(number), err: redactError(error) }, "An answer cannot be proven");
       if (error instanceof UnprovableNetworkError) {
         this.#unprovable.add(chainId);
         throw unprovable(chainId, this.findObstacle(chainId) ?? "");
       }
       throw new Problem(
         "proof-unavailable",
-        `No node of ${describeChain(chainId)} proves the state of block ${block}: it does not respond in time, is behind the index, or lacks the state of that block.`,
+        `No node of ${describeChain(chainId)} proves the state of block ${number}: it does not respond in time, is behind the index, or lacks the state of that block.`,
         { status: 503, headers: { "Retry-After": String(INDEX_RETRY_SECONDS) } },
       );
     }
   }
 }
+
+/** viem takes long to load. */
+const loadModules = async (rpcUrls: Options["rpcUrls"]) => {
+  const { StateReader, UnprovableNetworkError } = await import("./state-reader.ts");
+  const { proveChecks } = await import("./prove-checks.ts");
+  const { NoRegistryError } = await import("../../client/src/proven-state.ts");
+  return { state: new StateReader(rpcUrls), proveChecks, NoRegistryError, UnprovableNetworkError };
+};
+
+type Modules = Awaited<ReturnType<typeof loadModules>>;
+
+const addressOf = (version: RegistryVersion, chainId: number): Address => {
+  const registry = networks.get(chainId)?.[version]?.address;
+  if (!registry) throw new Error(`Chain ${chainId} has no ${version} registry.`);
+  return registry;
+};
+
+const groupBy = <Key, Value>(values: readonly Value[], keyOf: (value: Value) => Key): Map<Key, Value[]> => {
+  const groups = new Map<Key, Value[]>();
+  for (const value of values) groups.set(keyOf(value), [...(groups.get(keyOf(value)) ?? []), value]);
+  return groups;
+};
 
 const unprovable = (chainId: number, obstacle: string) =>
   new Problem("proof-unavailable", `There are no proofs for ${describeChain(chainId)}: ${obstacle}.`);

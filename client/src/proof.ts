@@ -1,7 +1,6 @@
-import { fromRlp, keccak256, pad } from "viem";
 import { readBlockHeaders } from "./block.ts";
 import type { ProofReader } from "./client.ts";
-import { readMerkleProof } from "./merkle-proof.ts";
+import { readHash, readHeader, readHex, readSlot, readStorageRoot } from "./proven-state.ts";
 import {
   type Address,
   type AnyCheck,
@@ -102,12 +101,12 @@ const verify = (proof: Proof, { hash, chainId = 1, check, addresses }: Trusted):
 
   const registry = findRegistry(chainId, question.registry, addresses).toLowerCase() as Address;
   if (lower(proof.account.address) !== registry) throw new Error(`It is not about the registry, ${registry}.`);
-  const storageRoot = readStorageRoot(readMerkleProof(stateRoot, registry, proof.account.proof.map(readHex)));
+  const storageRoot = readStorageRoot(stateRoot, registry, proof.account.proof);
 
   const words = new Map<Hex, bigint>();
   for (const { slot, value, proof: nodes } of proof.storage) {
     const key = readHash(slot);
-    const word = readWord(readMerkleProof(storageRoot, key, nodes.map(readHex)));
+    const word = readSlot(storageRoot, key, nodes);
     if (BigInt(readHash(value)) !== word) throw new Error(`Slot ${key} has another value.`);
     words.set(key, word);
   }
@@ -122,18 +121,6 @@ const verify = (proof: Proof, { hash, chainId = 1, check, addresses }: Trusted):
 };
 
 const lower = (text: unknown): string => String(text).toLowerCase();
-
-const readHex = (text: unknown): Hex => {
-  const hex = lower(text);
-  if (!/^0x([0-9a-f]{2})+$/.test(hex)) throw new Error(`${hex.slice(0, 80)} is not in hex digits.`);
-  return hex as Hex;
-};
-
-const readHash = (text: unknown): Hex => {
-  const hex = readHex(text);
-  if (hex.length !== 66) throw new Error(`${hex.slice(0, 80)} does not have 32 bytes.`);
-  return hex;
-};
 
 /** Reads the question of a proof. It has the parameters of its check, and no others. */
 const readQuestion = ({ chainId, registry, check, parameters }: Proof): Question => {
@@ -176,32 +163,3 @@ const readTokenId = (text: string): string => {
 
 const nameQuestion = ({ chainId, registry, check, delegate, vault, contract, tokenId, rights }: Question): string =>
   [chainId, registry, check, delegate, vault, contract, tokenId, rights].join();
-
-/** Reads the number and the state's root from a block's header. The fields after them differ between networks. */
-const readHeader = (header: Hex, hash: Hex): { number: bigint; stateRoot: Hex } => {
-  if (keccak256(header) !== hash) throw new Error("The header is not that of the trusted block.");
-  const fields = fromRlp(header, "hex");
-  const [stateRoot, number] = typeof fields === "string" ? [] : [fields[3], fields[8]];
-  if (typeof number !== "string") throw new Error("The header has no block number.");
-  return { number: BigInt(number === "0x" ? 0 : number), stateRoot: readHash(stateRoot) };
-};
-
-/** The block is older than its registry: nothing about it is proven, not even `false`. */
-export class NoRegistryError extends Error {}
-
-/** The hash of no code. */
-const NO_CODE = "0xc5d2460186f7233c927e7db2dcc703c0e500b653ca82273b7bfad8045d85a470";
-
-const readStorageRoot = (account: Hex | null): Hex => {
-  const fields = account && fromRlp(account, "hex");
-  if (!fields || typeof fields === "string" || fields.length !== 4 || fields[3] === NO_CODE) {
-    throw new NoRegistryError("There is no registry at this block.");
-  }
-  return readHash(fields[2]);
-};
-
-const readWord = (value: Hex | null): bigint => {
-  if (value === null) return 0n;
-  const bytes = fromRlp(value, "hex");
-  return BigInt(pad(readHex(bytes)));
-};

@@ -1,3 +1,4 @@
+import { toHex } from "viem";
 import { expect } from "vitest";
 import { createClient } from "../../client/src/index.ts";
 import { type Proof, requireProofs, verifyProof } from "../../client/src/proof.ts";
@@ -5,6 +6,7 @@ import type { Check } from "../../client/src/questions.ts";
 import { checksOf } from "../../registry/checks.ts";
 import { formatQuestion, listQuestions, type WorldQuestion } from "../support/answers.ts";
 import { type Api, startTestApi } from "../support/api.ts";
+import { askChecks, postChecks } from "../support/bulk-checks.ts";
 import { readServedSchema } from "../support/index-copy.ts";
 import { askNode, launchRpcProxy, type RpcRequest, type RpcResponse } from "../support/rpc-proxy.ts";
 import { test as base } from "../support/test.ts";
@@ -23,6 +25,8 @@ const test = base
   })
   .extend("databaseUrl", ({ indexed }) => indexed.databaseUrl)
   .extend("env", ({ node }) => ({ [`PROOF_RPC_URL_${CHAIN}`]: node.url }))
+  /** Remembers nothing yet. */
+  .extend("fresh", ({ databaseUrl, env }) => startTestApi({ databaseUrl, env }))
   /** Of each check, a question that is true now, and one that is false. */
   .extend("questions", { scope: "file" }, async ({ indexed: { subject } }) => {
     const all = listQuestions(subject.world);
@@ -48,6 +52,12 @@ const ask = async (api: Api, path: string) => {
 };
 
 type Problem = { type: string; detail: string };
+
+/** A question as an item of a body. */
+const toFields = (question: WorldQuestion) => ({
+  ...question,
+  ...("tokenId" in question && { tokenId: String(question.tokenId) }),
+});
 
 const fails = (method: string, answer: RpcResponse) => (request: RpcRequest) =>
   request.method === method ? answer : undefined;
@@ -81,17 +91,88 @@ test("every check has a proof, now, at a past block and at the newest final one"
   }
 });
 
-test("without proof=true, the answer is as ever", async ({ api, node, questions }) => {
-  const before = node.seen.length;
-  for (const question of questions) {
-    const { json: proof } = await ask(api, pathOf(question));
-    const plain = await api.get(pathOf(question).replace("proof=true", "proof=false"));
-    expect(await plain.text()).toBe(String(proof.result));
-  }
-  expect(node.seen.length).toBeGreaterThan(before);
+test("without proof=true, the answer is as ever, and no node is asked", async ({ fresh, node, questions }) => {
   const seen = node.seen.length;
-  for (const question of questions) await api.get(pathOf(question).replace("proof=true", "proof=false"));
+  const answers: string[] = [];
+  for (const question of questions) {
+    const plain = await fresh.get(pathOf(question).replace("proof=true", "proof=false"));
+    answers.push(await plain.text());
+  }
   expect(node.seen.length).toBe(seen);
+  const proofs = await Promise.all(questions.map((question) => ask(fresh, pathOf(question))));
+  expect(answers).toEqual(proofs.map(({ json }) => String(json.result)));
+});
+
+test("many checks have their proofs in one request, all of one block", async ({ fresh, node, indexed, questions }) => {
+  const newest = await indexed.subject.local.client.getBlockNumber();
+  for (const block of [newest, newest - 5n, newest - 6n]) {
+    node.seen.length = 0;
+    const checks = questions.map((question, id) => ({ id, chainId: CHAIN, ...toFields(question) }));
+    const bad = { registry: "v2", check: "all", to: "0x12" };
+    const { answers, blocks } = await askChecks(fresh, {
+      checks: [...checks, bad],
+      proof: true,
+      ...(block !== newest && { block: Number(block) }),
+    });
+    expect(blocks).toMatchObject({ [CHAIN]: { number: Number(block) } });
+    expect(answers.at(-1)).toMatchObject({ problem: { status: 400 } });
+    const { hash } = await indexed.subject.local.client.getBlock({ blockNumber: block });
+    const expected = [...(await indexed.subject.askRegistries(block, questions)).values()];
+    for (const [place, question] of questions.entries()) {
+      const { id, result, proof } = answers[place] ?? {};
+      const check = { ...question, chainId: CHAIN } as Check;
+      const proven = verifyProof(proof as Proof, { hash, chainId: CHAIN, check });
+      expect([id, String(result), String(proven.value)]).toEqual([place, expected[place], expected[place]]);
+    }
+    // The header, the slots of v2, and those of v1 in two steps; and for a past block the index's newest.
+    const proofs = node.seen.filter(({ method }) => method === "eth_getProof");
+    expect(proofs).toHaveLength(3);
+    expect(node.seen.length - proofs.length).toBe(block === newest ? 1 : 2);
+  }
+});
+
+test("more than 25 checks with proofs are a 400", async ({ api, questions }) => {
+  const [question] = questions;
+  if (!question) throw new Error("There are no questions.");
+  const checks = new Array(26).fill({ chainId: CHAIN, ...toFields(question) });
+  const response = await postChecks(api, { checks, proof: true });
+  expect([response.status, await response.json()]).toMatchObject([
+    400,
+    { errors: [{ parameter: "checks", message: "must have at most 25 entries with proof" }] },
+  ]);
+  expect((await postChecks(api, { checks: [], proof: "yes" })).status).toBe(400);
+});
+
+test("the same question at the same block asks the node once, also at the same time", async ({
+  fresh,
+  node,
+  questions,
+}) => {
+  node.seen.length = 0;
+  const asked = questions.slice(0, 4);
+  const first = await Promise.all([...asked, ...asked].map((question) => ask(fresh, pathOf(question))));
+  const { length } = node.seen;
+  // One block, and at most two reads of slots for each question.
+  expect(length).toBeLessThanOrEqual(1 + 2 * asked.length);
+  const again = await Promise.all(asked.map((question) => ask(fresh, pathOf(question))));
+  expect(node.seen.length).toBe(length);
+  const proofs = first.map(({ json }) => json);
+  expect(proofs).toEqual([...proofs.slice(0, 4), ...proofs.slice(0, 4)]);
+  expect(again.map(({ json }) => json)).toEqual(proofs.slice(0, 4));
+});
+
+test("a failed read is not remembered, nor what is not proven", async ({ fresh, node, indexed, questions }) => {
+  const [question] = questions;
+  if (!question) throw new Error("There are no questions.");
+  node.intercept = async (request) => {
+    if (request.method !== "eth_getProof") return undefined;
+    const answer = JSON.stringify(await askNode(indexed.subject.local.url, request));
+    return JSON.parse(answer.replace(/"value":"0x[0-9a-f]+"/, '"value":"0x2"'));
+  };
+  const refused = await Promise.all([0, 1, 2].map(() => ask(fresh, pathOf(question))));
+  expect(refused.map(({ status }) => status)).toEqual([503, 503, 503]);
+  node.intercept = () => undefined;
+  expect((await ask(fresh, pathOf(question))).status).toBe(200);
 });
 
 test("the client asks for proofs and verifies them, by hashes that it is given", async ({
@@ -121,7 +202,7 @@ test("the client asks for proofs and verifies them, by hashes that it is given",
 });
 
 test("a node that fails, is behind, lacks the state or forges it gives a 503, never a proof", async ({
-  api,
+  fresh: api,
   node,
   questions,
   indexed,
@@ -142,11 +223,15 @@ test("a node that fails, is behind, lacks the state or forges it gives a 503, ne
       return JSON.parse(edit(answer));
     };
   };
+  // Before the block is known.
+  change("eth_getBlockByHash", (text) => text.replace(/"hash":"0x../, '"hash":"0xff'));
+  await refused("another block");
+  node.intercept = fails("eth_getBlockByHash", { result: null });
+  await refused("behind");
   const missing = { error: { code: -32_000, message: "missing trie node" } };
   for (const [why, intercept] of [
     ["no state", fails("eth_getProof", missing)],
     ["no such method", fails("eth_getProof", { error: { code: -32_601, message: "not found" } })],
-    ["behind", fails("eth_getBlockByNumber", { result: null })],
     ["no response", fails("eth_getProof", { hangsUp: true })],
     ["no JSON", fails("eth_getProof", { status: 502, body: "<html>" })],
     ["no proof", fails("eth_getProof", { result: {} })],
@@ -159,14 +244,12 @@ test("a node that fails, is behind, lacks the state or forges it gives a 503, ne
   await refused("a forged value");
   change("eth_getProof", (text) => text.replace(/"accountProof":\["0x../, '"accountProof":["0xff'));
   await refused("a forged node");
-  change("eth_getBlockByNumber", (text) => text.replace(/"hash":"0x../, '"hash":"0xff'));
-  await refused("another block");
   node.intercept = () => undefined;
   expect((await ask(api, pathOf(question))).status).toBe(200);
 });
 
 test("a network whose headers do not hash to their hash has no proofs, until they do", async ({
-  api,
+  fresh: api,
   node,
   questions,
   indexed,
@@ -181,7 +264,7 @@ test("a network whose headers do not hash to their hash has no proofs, until the
   };
   expect((await proofsOf())(CHAIN)).toEqual({ available: true, reason: null });
   node.intercept = async (request) => {
-    if (request.method !== "eth_getBlockByNumber") return undefined;
+    if (request.method !== "eth_getBlockByHash") return undefined;
     const answer = JSON.stringify(await askNode(indexed.subject.local.url, request));
     return JSON.parse(answer.replace(/"extraData":"0x/, '"extraData":"0xab'));
   };
@@ -216,6 +299,31 @@ test("a second node proves what the first does not", async ({ node, databaseUrl,
   expect((await ask(api, pathOf(question))).status).toBe(200);
   expect(broken.seen.length).toBeGreaterThan(0);
   broken.stop();
+});
+
+test("nodes that disagree about a past block prove nothing at it", async ({
+  node,
+  databaseUrl,
+  questions,
+  indexed: { subject },
+}) => {
+  const [question] = questions;
+  if (!question) throw new Error("There are no questions.");
+  const other = await launchRpcProxy(subject.local.url);
+  const api = await startTestApi({ databaseUrl, env: { [`PROOF_RPC_URL_${CHAIN}`]: `${other.url},${node.url}` } });
+  const block = (await subject.local.client.getBlockNumber()) - 4n;
+  // A whole block, with its header: of another past.
+  const before = await askNode(subject.local.url, {
+    method: "eth_getBlockByNumber",
+    params: [toHex(block - 1n), false],
+  });
+  other.intercept = ({ method, params }) =>
+    method === "eth_getBlockByNumber" && params[0] === toHex(block) ? before : undefined;
+  const { status, json } = await ask(api, pathOf(question, `&block=${block}`));
+  expect({ status, type: json.type }).toEqual({ status: 503, type: "/docs#problem-proof-unavailable" });
+  other.intercept = () => ({ status: 500 });
+  expect((await ask(api, pathOf(question, `&block=${block}`))).status).toBe(200);
+  other.stop();
 });
 
 test("a proof is ten requests", async ({ node, databaseUrl, questions }) => {

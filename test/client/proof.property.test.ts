@@ -1,8 +1,10 @@
 import fc from "fast-check";
-import { type Address, createClient, type Hex, http } from "viem";
+import type { Address, Hex } from "viem";
 import { afterAll, beforeAll, expect, test } from "vitest";
-import { proveCheck, type RpcRequest, UnprovableBlockError } from "../../api/proofs/prove-check.ts";
+import { proveChecks } from "../../api/proofs/prove-checks.ts";
+import { StateReader } from "../../api/proofs/state-reader.ts";
 import { type Proof, verifyProof } from "../../client/src/proof.ts";
+import { NoRegistryError } from "../../client/src/proven-state.ts";
 import { type Check, type Question, toQuestion } from "../../client/src/questions.ts";
 import { toBytes32 } from "../../client/src/registries.ts";
 import { RegistryError } from "../../client/src/registry-error.ts";
@@ -18,7 +20,7 @@ const BLOCKS = 40 * (process.env.NIGHTLY ? 10 : 1);
 const PROOFS = process.env.NIGHTLY ? PROPERTY_RUNS : 120;
 
 let subject: ComparedChain;
-let request: RpcRequest;
+let state: StateReader;
 let questions: readonly WorldQuestion[];
 let last: bigint;
 
@@ -26,8 +28,7 @@ beforeAll(async () => {
   subject = await ComparedChain.launch(CHAIN, new Random(34));
   await subject.mineRandomBlocks(BLOCKS);
   last = await subject.local.client.getBlockNumber();
-  const client = createClient({ transport: http(subject.local.url, { batch: true }) });
-  request = client.request as RpcRequest;
+  state = new StateReader(new Map([[CHAIN, [subject.local.url]]]));
   questions = listQuestions(subject.world);
 });
 afterAll(() => subject?.local.stop());
@@ -52,9 +53,10 @@ const readBlock = async (number: bigint) => {
   return { number, hash };
 };
 
-const prove = async (question: WorldQuestion, block: bigint) => {
-  const known = await readBlock(last);
-  return proveCheck(request, toAsked(question), registryOf(question), { block, known });
+const prove = async (question: WorldQuestion, block: bigint, registry = registryOf(question)) => {
+  const proven = await state.readBlock(CHAIN, block, await readBlock(last));
+  const [proof] = await proveChecks(state, [toAsked(question)], registry, proven);
+  return proof as Proof;
 };
 
 const nameOf = ({ registry, check }: WorldQuestion) => `${registry} ${check}`;
@@ -237,10 +239,9 @@ test("a slot of another mapping or registry, and the registry elsewhere, prove n
 test("a block without the registry proves nothing, and the service can tell", async () => {
   const [question] = questions;
   if (!question) throw new Error("There are no questions.");
-  const at = { block: last, known: await readBlock(last) };
   const absent: Address = "0x00000000000000000000000000000000000abcde";
   for (const address of [absent, subject.world.payer]) {
-    await expect(proveCheck(request, toAsked(question), address, at)).rejects.toBeInstanceOf(UnprovableBlockError);
+    await expect(prove(question, last, address)).rejects.toBeInstanceOf(NoRegistryError);
   }
 });
 

@@ -1,10 +1,16 @@
 import { expect } from "vitest";
+import type { Proof } from "../../client/src/proof.ts";
 import { type Api, HOT, VAULT } from "./api.ts";
 
 // Asks POST /registry/checks.
 
 type Answers = {
-  answers: { id?: unknown; result?: boolean | string; problem?: { type: string; status: number; detail: string } }[];
+  answers: {
+    id?: unknown;
+    result?: boolean | string;
+    proof?: Proof;
+    problem?: { type: string; status: number; detail: string };
+  }[];
   blocks: Record<string, { number: number; timestamp: number | null; final: boolean }>;
 };
 

@@ -32,7 +32,7 @@ test("each check counts as one request, and a body with more than are left is re
   const tooMany = await nextClient()(26);
   expect([tooMany.status, await tooMany.json()]).toMatchObject([
     429,
-    { detail: "Without an API key, a body may have at most 25 checks: each is one request." },
+    { detail: "This request counts as 26. The limit without an API key is 25 requests in 10 s." },
   ]);
 });
 
