@@ -76,7 +76,8 @@ export const createApp = async (
     onError: (error) => log.error({ err: error }, "Cannot read changes"),
   });
   const checks = new DelegationChecks(database, batches.checks);
-  const proofs = new Proofs({ database, shards, checks, rpcUrls: settings.proofRpcUrls, log });
+  const { proofRpcUrls: rpcUrls } = settings;
+  const proofs = new Proofs({ database, primary, shards, checks, rpcUrls, outcomes: metrics.proofs, log });
   const dependencies = { database, shards, batches, checks, proofs, feed, log };
 
   const observer = new Observer(log, metrics);

@@ -148,6 +148,13 @@ export const blockedOwner = service.table("blocked_owner", {
   blockedAt: time().notNull().default(sql`now()`),
 });
 
+/** Wallets about which a proof said something else than the index. */
+export const contradicted = service.table("contradicted", {
+  chainId: bigint({ mode: "number" }).notNull(),
+  wallet: text().notNull(),
+  foundAt: time().notNull().default(sql`clock_timestamp()`),
+});
+
 export const apiKeyUsage = service.table("api_key_usage", {
   apiKeyId: bigint({ mode: "bigint" }).notNull(),
   day: date({ mode: "string" }).notNull(),

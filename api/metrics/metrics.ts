@@ -34,6 +34,7 @@ export const createMetrics = ({ database, primary, shards, limiter, version }: M
   const turns = { waiting: 0 };
   registry.addGauge("requests_waiting", "Requests that wait for their caller's turn.", [], () => [[turns.waiting, {}]]);
   const changes = addChangeMetrics(registry);
+  const proofs = addProofMetrics(registry);
   const batches = addBatchMetrics(registry);
   addDatabaseMetrics(registry, { primary, ...(database !== primary && { replica: database }) });
   addShardMetrics(registry, shards, database);
@@ -43,6 +44,7 @@ export const createMetrics = ({ database, primary, shards, limiter, version }: M
     requests,
     turns,
     changes,
+    proofs,
     batches,
     contentType: registry.contentType,
     write: () => registry.metrics(),
@@ -138,6 +140,17 @@ const addChangeMetrics = (registry: MetricRegistry) => {
     [changes.drops],
   ]);
   return changes;
+};
+
+const addProofMetrics = (registry: MetricRegistry) => {
+  const proofs = { proven: 0, unavailable: 0, differs: 0 };
+  registry.addCounter(
+    "proofs_total",
+    "Answers that were proven, that no node proved, or that a proof contradicted.",
+    ["outcome"],
+    () => Object.entries(proofs).map(([outcome, count]) => [count, { outcome }]),
+  );
+  return proofs;
 };
 
 const addDatabaseMetrics = (registry: MetricRegistry, databasesByName: Record<string, Database>): void => {

@@ -18,8 +18,10 @@ import { compileStatement } from "../database/statement.ts";
 import { indexTables } from "../database/tables.ts";
 import type { CheckQuestion, DelegationChecks } from "../delegations/check-delegation.ts";
 import { Turns } from "../limits/turns.ts";
+import type { Metrics } from "../metrics/metrics.ts";
 import { INDEX_RETRY_SECONDS, Problem } from "../problem.ts";
 import { describeChain, type Shards } from "../shards/shards.ts";
+import { reportContradiction } from "./report-contradiction.ts";
 import type { KnownBlock } from "./state-reader.ts";
 
 /** A proof counts as this many requests: a node answers two to five for it. */
@@ -32,10 +34,13 @@ const MAX_OF_CALLER = 4;
 
 type Options = {
   database: Database;
+  /** Takes what the indexer is to compare. */
+  primary: Database;
   shards: Shards;
   checks: DelegationChecks;
   /** URLs of nodes by chain id. */
   rpcUrls: ReadonlyMap<number, readonly string[]>;
+  outcomes: Metrics["proofs"];
   log: Logger;
 };
 
@@ -108,7 +113,10 @@ export class Proofs {
     const first = await this.#compare(chainId, questions, asked);
     // A reorg may have changed the index between its answers and their block: only a second difference is one.
     const compared = first.every(({ isSame }) => isSame) ? first : await this.#compare(chainId, questions, asked);
-    return compared.map((one) => [one.question, one.isSame ? one : this.#report(one)] as const);
+    return compared.map((one) => {
+      this.#options.outcomes[one.isSame ? "proven" : "differs"]++;
+      return [one.question, one.isSame ? one : this.#report(one)] as const;
+    });
   }
 
   async #compare(chainId: number, questions: readonly CheckQuestion[], asked: AskedBlock): Promise<Compared[]> {
@@ -141,8 +149,12 @@ export class Proofs {
 
   #report({ question, proof, block, answer }: Compared): Problem {
     const { chainId, check } = question;
+    const { log, primary } = this.#options;
     const where = { chainId, block, registry: check.version, check: check.name };
-    this.#options.log.error({ ...where, answer, proven: proof.result }, "The index differs from a proof");
+    log.error({ ...where, answer, proven: proof.result }, "The index differs from a proof");
+    reportContradiction(primary, chainId, question.vault).catch((error) =>
+      log.warn({ err: error, chainId }, "The indexer does not get to know which wallet differs from a proof"),
+    );
     return new Problem(
       "index-differs",
       `The index of ${describeChain(chainId)} differs from the proven state of the registry at block ${block}, so there is no answer.`,
@@ -161,7 +173,7 @@ export class Proofs {
     number: bigint,
     known: KnownBlock,
   ): Promise<Map<CheckQuestion, Proof>> {
-    const { log, rpcUrls } = this.#options;
+    const { log, rpcUrls, outcomes } = this.#options;
     this.#modules ??= loadModules(rpcUrls);
     const { state, proveChecks, NoRegistryError, UnprovableNetworkError } = await this.#modules;
     const prove = async () => {
@@ -181,6 +193,7 @@ export class Proofs {
       if (error instanceof NoRegistryError) {
         throw unprovable(chainId, `block ${number} is older than the registry`);
       }
+      outcomes.unavailable += questions.length;
       log.warn({ chainId, block: String(number), err: redactError(error) }, "An answer cannot be proven");
       if (error instanceof UnprovableNetworkError) {
         this.#unprovable.add(chainId);

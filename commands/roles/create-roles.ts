@@ -44,6 +44,8 @@ const setUpRoles = async (administrator: Administrator, settings: RolesSettings)
     (await transferOwnership(client, [API_SCHEMA], api.name));
 
   for (const schema of ["indexer", ...shards]) await grantReading(client, schema, indexer.name, api.name);
+  // It reads only what the API grants to all: which wallets to compare next.
+  await client.query(`grant usage on schema ${quote(API_SCHEMA)} to ${quote(indexer.name)}`);
   for (const reader of [api, analyst]) await grantReading(client, "analytics", indexer.name, reader.name);
   return transferred;
 };

@@ -1,4 +1,4 @@
-import { zeroHash } from "viem";
+import { type Address, zeroHash } from "viem";
 import { FINAL_BLOCK } from "./checkpoint.ts";
 import { findTable } from "./ponder-tables.ts";
 import type { Queryable } from "./queryable.ts";
@@ -52,4 +52,30 @@ export const saveDifference = async (
     "update indexer.chain set verified_number = null, difference = $3 where schema = $1 and chain_id = $2",
     [schema, chainId, difference],
   );
+};
+
+/** A wallet about which a proof of the API said something else than the index. */
+export type Contradicted = { chainId: number; wallet: Address; at: number };
+
+const TABLE = "service.contradicted";
+/** Without a right to it, or without the table, nothing is known. */
+const MAY_READ = `
+  select coalesce(bool_and(has_schema_privilege(namespace.oid, 'usage') and has_table_privilege(class.oid, 'select')), false)
+    and count(*) > 0 as "mayRead"
+  from pg_class class join pg_namespace namespace on namespace.oid = relnamespace
+  where nspname || '.' || relname = '${TABLE}'`;
+/** Most of them at a time. */
+const MAX_CONTRADICTED = 96;
+
+/** Reads the wallets that the API has handed over after a time, the oldest first. */
+export const readContradicted = async (client: Queryable, after: number): Promise<Contradicted[]> => {
+  const { rows: rights } = await client.query<{ mayRead: boolean }>(MAY_READ);
+  if (!rights[0]?.mayRead) return [];
+  const at = "extract(epoch from found_at)::float8";
+  const { rows } = await client.query<Contradicted>(
+    `select chain_id::float8 as "chainId", wallet, ${at} as at from ${TABLE} where ${at} > $1
+     order by found_at limit ${MAX_CONTRADICTED}`,
+    [after],
+  );
+  return rows;
 };

@@ -4,7 +4,7 @@ import type { Heads } from "../shards/heads.ts";
 import { type IndexerDatabase, MAX_UNPROVEN_BLOCKS } from "../shards/index-database.ts";
 import { isPonderReady } from "../shards/ponder-tables.ts";
 import type { IndexProgress } from "../shards/progress.ts";
-import { readVerification, saveVerified } from "../shards/verification-state.ts";
+import { readContradicted, readVerification, saveVerified } from "../shards/verification-state.ts";
 import { RegistryState } from "./registry-state.ts";
 import { ChainRepair } from "./repair-chain.ts";
 import { ChainVerification } from "./verify-chain.ts";
@@ -27,6 +27,8 @@ type Chain = { isPartial: boolean; isProven: boolean; verification: ChainVerific
 export class Verifier {
   readonly #options: Options;
   readonly #chains: ReadonlyMap<number, Chain>;
+  /** When the API found the last wallet that it has handed over, in seconds. */
+  #contradictedAt = 0;
 
   constructor(options: Options) {
     this.#options = options;
@@ -72,6 +74,10 @@ export class Verifier {
   async update(now: number, signal: AbortSignal): Promise<string | undefined> {
     const { schema, database, plan } = this.#options;
     if (!(await isPonderReady(database.connection, schema))) return undefined;
+    for (const { chainId, wallet, at } of await readContradicted(database.connection, this.#contradictedAt)) {
+      this.#chains.get(chainId)?.verification.contradicted.add(wallet);
+      this.#contradictedAt = at;
+    }
     for (const state of await readVerification(database.connection, schema)) {
       const chain = this.#chains.get(state.chainId);
       if (!chain) continue;

@@ -40,6 +40,8 @@ export class ChainVerification {
   #lastFailure: string | undefined;
   #nextChangedAt = 0;
   #nextBatchAt = 0;
+  /** Wallets about which a proof said something else than the index. */
+  readonly contradicted = new Set<Address>();
   /** Set until the index of the chain is repaired. */
   difference: Difference | undefined;
 
@@ -56,6 +58,7 @@ export class ChainVerification {
       if (state.verified === null) await this.#prove(state, signal);
       else if (state.final > state.verified && now >= this.#nextChangedAt)
         await this.#verifyChanged(state.verified, state.final, now, signal);
+      else if (this.contradicted.size > 0) await this.#verifyContradicted(state.verified, signal);
       else if (now >= this.#nextBatchAt) await this.#verifyNext(state.verified, now, signal);
       this.#lastFailure = undefined;
     } catch (error) {
@@ -86,6 +89,14 @@ export class ChainVerification {
     const { connection, schema, chain } = this.#options;
     const wallets = await readChangedWallets(connection, schema, { chainId: chain.chainId, after, last });
     if (await this.#compareAll(wallets, signal)) await this.#save(last, wallets.length, signal);
+  }
+
+  async #verifyContradicted(verified: number, signal: AbortSignal): Promise<void> {
+    const wallets = [...this.contradicted];
+    const isRight = await this.#compareAll(wallets, signal);
+    if (signal.aborted) return;
+    for (const wallet of wallets) this.contradicted.delete(wallet);
+    if (isRight) await this.#save(verified, wallets.length, signal);
   }
 
   async #verifyNext(verified: number, now: number, signal: AbortSignal): Promise<void> {

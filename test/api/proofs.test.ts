@@ -9,6 +9,7 @@ import { type Api, startTestApi } from "../support/api.ts";
 import { askChecks, postChecks } from "../support/bulk-checks.ts";
 import { readServedSchema } from "../support/index-copy.ts";
 import { askNode, launchRpcProxy, type RpcRequest, type RpcResponse } from "../support/rpc-proxy.ts";
+import { waitUntil } from "../support/setup.ts";
 import { test as base } from "../support/test.ts";
 
 // Answers with proofs. test/client/proof.property.test.ts attacks the proofs themselves.
@@ -357,4 +358,12 @@ test("an answer that the proof contradicts is not given", async ({ node, databas
   const { status, json } = await ask(api, pathOf(question));
   expect({ status, type: json.type }).toEqual({ status: 503, type: "/docs#problem-index-differs" });
   expect(api.output()).toContain("The index differs from a proof");
+  expect(await api.metrics()).toContain('delegation_registry_proofs_total{outcome="differs"} 1');
+  const handedOver = "select chain_id::int, wallet from service.contradicted";
+  await waitUntil(
+    "the indexer is told",
+    async () => (await indexed.database.query(handedOver)).rows,
+    30,
+    (rows) => rows.some(({ chain_id, wallet }) => chain_id === CHAIN && wallet === question.vault.toLowerCase()),
+  );
 });
