@@ -4,7 +4,7 @@ import { basename, join, relative } from "node:path";
 import { pathToFileURL } from "node:url";
 import { promisify } from "node:util";
 import { brotliCompress, constants, gzip } from "node:zlib";
-import { PAGES, type PageName } from "./pages.ts";
+import { ASSETS_PATH, PAGES, type PageName } from "./pages.ts";
 
 // Bundles the scripts and styles of the pages: npm run build
 
@@ -119,11 +119,26 @@ const runEsbuild = async (folder: string): Promise<Outputs> => {
     legalComments: "none",
     logLevel: "silent",
   } as const;
+  // The explorer loads it when somebody asks for a proof.
+  const proof = await build({
+    ...options,
+    entryPoints: [{ out: "verify-proof", in: `../${CLIENT}/proof.ts` }],
+    format: "esm",
+  });
+  const [proofFile = ""] = Object.keys(proof.metafile.outputs);
   const mains = await Promise.all(
     PAGES.map(async ({ name }) => ({ out: name, in: `${name}/${await findMain(name)}` })),
   );
   const [modules, others] = await Promise.all([
-    build({ ...options, entryPoints: mains, format: "esm", jsx: "automatic", jsxImportSource: "preact" }),
+    build({
+      ...options,
+      entryPoints: mains,
+      format: "esm",
+      jsx: "automatic",
+      jsxImportSource: "preact",
+      define: { VERIFY_PROOF: JSON.stringify(`${ASSETS_PATH}/${basename(proofFile)}`) },
+      external: [`${ASSETS_PATH}/*`],
+    }),
     // The theme has to be set before the first paint. Browsers wait for a classic script, not for a module.
     build({
       ...options,
@@ -135,7 +150,7 @@ const runEsbuild = async (folder: string): Promise<Outputs> => {
       loader: { ".svg": "copy" },
     }),
   ]);
-  return { ...modules.metafile.outputs, ...others.metafile.outputs };
+  return { ...proof.metafile.outputs, ...modules.metafile.outputs, ...others.metafile.outputs };
 };
 
 const findMain = async (name: PageName): Promise<string> =>

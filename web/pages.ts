@@ -1,3 +1,6 @@
+/** URL path of the built files. */
+export const ASSETS_PATH = "/assets";
+
 /** A page: a folder of its name beside this file, with a main.tsx that imports its style. */
 type PageDefinition = {
   name: string;

@@ -1,8 +1,5 @@
 import type { Assets } from "./build.ts";
-import type { PageName, SitePage } from "./pages.ts";
-
-/** URL path of the built files. */
-export const ASSETS_PATH = "/assets";
+import { ASSETS_PATH, type PageName, type SitePage } from "./pages.ts";
 
 const escapeHtml = (text: string) => text.replace(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`);
 

@@ -1,6 +1,6 @@
 import type { Assets } from "../../web/build.ts";
-import type { PageName, SitePage } from "../../web/pages.ts";
-import { ASSETS_PATH, renderShell } from "../../web/shell.ts";
+import { ASSETS_PATH, type PageName, type SitePage } from "../../web/pages.ts";
+import { renderShell } from "../../web/shell.ts";
 import type { ApiApp } from "../context.ts";
 import { addRoute } from "../contract/add-operation.ts";
 import { respondNotModified } from "../middleware/respond-not-modified.ts";

@@ -61,7 +61,7 @@ const toProof = (
   const decision = decide(question, words);
   if ("missing" in decision) throw new Error("The node does not return every slot.");
   const { answer } = decision;
-  const storage = decision.slots.map((slot) => {
+  const storage = decision.places.map(({ slot }) => {
     const read = found.get(slot);
     if (!read) throw new Error("A slot that decides the check was not read.");
     return { slot, value: numberToHex(read.value, { size: 32 }), proof: read.proof, account: read.account };

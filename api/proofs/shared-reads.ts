@@ -10,18 +10,15 @@ export class SharedReads<Value> {
 
   /** @param read - reads the keys that are not known, in their order */
   getAll(keys: readonly string[], read: (unknown: string[]) => Promise<readonly Value[]>): Promise<Value[]> {
-    const unknown = [...new Set(keys)].filter((key) => !this.#reads.has(key));
+    const reads = new Map(keys.map((key) => [key, this.#reads.get(key)]));
+    const unknown = [...reads].flatMap(([key, known]) => (known ? [] : key));
     const reading = unknown.length > 0 ? read(unknown) : Promise.resolve([]);
-    const started = new Map(unknown.map((key, place) => [key, this.#start(key, reading, place)]));
-    return Promise.all(
-      keys.map((key) => {
-        const value = started.get(key) ?? this.#reads.get(key);
-        if (!value) throw new Error(`${key} is neither known nor read.`);
-        // The newest use is forgotten last.
-        this.#reads.set(key, value);
-        return value;
-      }),
-    );
+    for (const [place, key] of unknown.entries()) reads.set(key, this.#start(key, reading, place));
+    for (const [key, value] of reads) {
+      // The newest use is forgotten last.
+      if (value) this.#reads.set(key, value);
+    }
+    return Promise.all(keys.map((key) => reads.get(key) as Promise<Value>));
   }
 
   async get(key: string, read: () => Promise<Value>): Promise<Value> {

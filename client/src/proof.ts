@@ -12,7 +12,9 @@ import {
 } from "./questions.ts";
 import { type Addresses, findRegistry, toBytes32 } from "./registries.ts";
 import { notAnAnswer, RegistryError } from "./registry-error.ts";
-import { decide, typesOf } from "./slots.ts";
+import { decide, isActive, type Place, typesOf } from "./slots.ts";
+
+export type { Place } from "./slots.ts";
 
 /** An answer to a check with the proof of its registry's state, as the service returns it with `proof=true`. */
 export type Proof = {
@@ -46,6 +48,8 @@ export type Proven = {
   block: { number: bigint; hash: Hex };
   /** The words of the registry's storage that decide the answer, by slot. */
   words: ReadonlyMap<Hex, bigint>;
+  /** The same with their meaning. */
+  places: readonly (Place & { word: bigint; isActive?: boolean })[];
 };
 
 /**
@@ -112,12 +116,16 @@ const verify = (proof: Proof, { hash, chainId = 1, check, addresses }: Trusted):
   }
   const decision = decide(question, words);
   if ("missing" in decision) throw new Error(`It lacks ${decision.missing.length} slots that decide the check.`);
-  if (decision.slots.length !== proof.storage.length) throw new Error("It has slots that do not decide the check.");
-  const { answer } = decision;
+  const { answer, places } = decision;
+  if (places.length !== proof.storage.length) throw new Error("It has slots that do not decide the check.");
   if (proof.result !== (typeof answer === "bigint" ? String(answer) : answer)) {
     throw new Error(`The registry answers ${answer}, not ${proof.result}.`);
   }
-  return { value: answer, question, block: { number, hash: trustedHash }, words };
+  const explain = (place: Place) => {
+    const word = words.get(place.slot) ?? 0n;
+    return { ...place, word, ...(place.part === "delegation" && { isActive: isActive(question.registry, word) }) };
+  };
+  return { value: answer, question, block: { number, hash: trustedHash }, words, places: places.map(explain) };
 };
 
 const lower = (text: unknown): string => String(text).toLowerCase();

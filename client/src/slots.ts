@@ -8,8 +8,19 @@ import { toBytes32 } from "./registries.ts";
 /** Words of a registry's storage, by slot. */
 export type Words = ReadonlyMap<Hex, bigint>;
 
-/** The answer and the slots that prove it, or the slots without which there is none. */
-export type Decision = { answer: boolean | bigint; slots: Hex[] } | { missing: Hex[] };
+/** What a registry keeps in a slot. */
+export type Place = {
+  slot: Hex;
+  /** A delegation and its amount, or how often a vault has revoked everything, or what its delegate has. */
+  part: "delegation" | "amount" | "vaultVersion" | "delegateVersion";
+  /** Of the delegation: `ALL`, `CONTRACT`, … */
+  type?: string;
+  /** Of a delegation in v2. */
+  rights?: Hex;
+};
+
+/** The answer and the places that prove it, or the slots without which there is none. */
+export type Decision = { answer: boolean | bigint; places: Place[] } | { missing: Hex[] };
 
 const MAX_UINT256 = 2n ** 256n - 1n;
 const ADDRESS_BITS = 2n ** 160n - 1n;
@@ -42,7 +53,12 @@ export const typesOf = ({ registry, check }: Pick<Question, "registry" | "check"
 export const decide = (question: Question, words: Words): Decision =>
   question.registry === "v1" ? decideV1(question, words) : decideV2(question, words);
 
-const missingOf = (slots: readonly Hex[], words: Words): Hex[] => slots.filter((slot) => !words.has(slot));
+const missingOf = (places: readonly Place[], words: Words): Hex[] =>
+  places.flatMap(({ slot }) => (words.has(slot) ? [] : slot));
+
+/** True if the word of a delegation says that it is active. */
+export const isActive = (registry: Question["registry"], word: bigint): boolean =>
+  registry === "v1" ? word !== 0n : (word & ADDRESS_BITS) > REVOKED;
 
 /** v2: slot 0 has the words of a delegation by its hash. The first has its vault while it is active, word 4 its amount. */
 const decideV2 = (question: Question, words: Words): Decision => {
@@ -50,25 +66,28 @@ const decideV2 = (question: Question, words: Words): Decision => {
   const asked = toBytes32(question.rights ?? "");
   const allRights = [...new Set([toBytes32(""), asked])];
   const locate = (type: string) =>
-    allRights.map((rights) => {
+    allRights.map((rights): Place => {
       const { contract = "0x", tokenId = "0x" } = scopeOf(type, question);
       const identity = hexToBigInt(keccak256(concatHex([rights, vault, delegate, contract, tokenId])));
-      return hashWords(((identity << 8n) & MAX_UINT256) | BigInt(V2_TYPES.indexOf(type)), 0);
+      const slot = hashWords(((identity << 8n) & MAX_UINT256) | BigInt(V2_TYPES.indexOf(type)), 0);
+      return { slot, part: "delegation", type, rights };
     });
   const types = typesOf(question);
   const isBalance = BALANCES.includes(check);
   const broad = types.filter((type) => !isBalance || type === "ALL" || type === "CONTRACT").flatMap(locate);
   // A revoked delegation has no amount left.
-  const amounts = isBalance ? locate(types.at(-1) ?? "").map((location) => plus(location, 4n)) : [];
+  const amounts = (isBalance ? locate(types.at(-1) ?? "") : []).map(
+    (place): Place => ({ ...place, slot: plus(place.slot, 4n), part: "amount" }),
+  );
 
-  const active = broad.find((slot) => ((words.get(slot) ?? 0n) & ADDRESS_BITS) > REVOKED);
-  if (active) return { answer: isBalance ? MAX_UINT256 : true, slots: [active] };
-  const slots = [...broad, ...amounts];
-  const missing = missingOf(slots, words);
+  const active = broad.find(({ slot }) => isActive("v2", words.get(slot) ?? 0n));
+  if (active) return { answer: isBalance ? MAX_UINT256 : true, places: [active] };
+  const places = [...broad, ...amounts];
+  const missing = missingOf(places, words);
   if (missing.length > 0) return { missing };
-  if (!isBalance) return { answer: false, slots };
-  const largest = amounts.map((slot) => words.get(slot) ?? 0n).reduce((a, b) => (a > b ? a : b), 0n);
-  return { answer: largest, slots };
+  if (!isBalance) return { answer: false, places };
+  const largest = amounts.map(({ slot }) => words.get(slot) ?? 0n).reduce((a, b) => (a > b ? a : b), 0n);
+  return { answer: largest, places };
 };
 
 /** By their numbers. */
@@ -80,17 +99,21 @@ const V2_TYPES = ["NONE", "ALL", "CONTRACT", "ERC721", "ERC20", "ERC1155"];
  */
 const decideV1 = (question: Question, words: Words): Decision => {
   const { vault, delegate } = question;
-  const versions = [hashWords(vault, 1), hashWords(delegate, hashWords(vault, 2))] as const;
-  const [vaultVersion, delegateVersion] = versions.map((slot) => words.get(slot));
+  const versions: readonly [Place, Place] = [
+    { slot: hashWords(vault, 1), part: "vaultVersion" },
+    { slot: hashWords(delegate, hashWords(vault, 2)), part: "delegateVersion" },
+  ];
+  const [vaultVersion, delegateVersion] = versions.map(({ slot }) => words.get(slot));
   if (vaultVersion === undefined || delegateVersion === undefined) return { missing: missingOf(versions, words) };
   // The positions of a set's hashes follow the hashes themselves.
   const positions = plus(hashWords(vaultVersion, hashWords(vault, 0)), 1n);
-  const members = typesOf(question).map((type) => {
+  const members = typesOf(question).map((type): Place => {
     const scope = Object.values(scopeOf(type, question));
-    return hashWords(hashWords(delegate, vault, ...scope, vaultVersion, delegateVersion), positions);
+    const slot = hashWords(hashWords(delegate, vault, ...scope, vaultVersion, delegateVersion), positions);
+    return { slot, part: "delegation", type };
   });
-  const member = members.find((slot) => (words.get(slot) ?? 0n) !== 0n);
-  if (member) return { answer: true, slots: [...versions, member] };
+  const member = members.find(({ slot }) => isActive("v1", words.get(slot) ?? 0n));
+  if (member) return { answer: true, places: [...versions, member] };
   const missing = missingOf(members, words);
-  return missing.length > 0 ? { missing } : { answer: false, slots: [...versions, ...members] };
+  return missing.length > 0 ? { missing } : { answer: false, places: [...versions, ...members] };
 };

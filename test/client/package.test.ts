@@ -25,7 +25,9 @@ describe("the package", () => {
 
   test("imports nothing but its own modules at run time, and viem to verify proofs", () => {
     for (const name of MODULES) {
-      const own = ["proof", "proven-state", "merkle-proof", "slots"].includes(name) ? /^(viem|\.\/[\w-]+\.js)$/ : /^\.\/[\w-]+\.js$/;
+      const own = ["proof", "proven-state", "merkle-proof", "slots"].includes(name)
+        ? /^(viem|\.\/[\w-]+\.js)$/
+        : /^\.\/[\w-]+\.js$/;
       const imports = client.readInstalled(`dist/${name}.js`).matchAll(/(?:\bfrom|\bimport)\s*\(?\s*"([^"]+)"/g);
       for (const [, path] of imports) expect(path, `dist/${name}.js`).toMatch(own);
     }

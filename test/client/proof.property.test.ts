@@ -18,6 +18,8 @@ const CHAIN = 1;
 /** Each block is another world. */
 const BLOCKS = 40 * (process.env.NIGHTLY ? 10 : 1);
 const PROOFS = process.env.NIGHTLY ? PROPERTY_RUNS : 120;
+/** Proofs of one block that share their requests. */
+const TOGETHER = 20;
 
 let subject: ComparedChain;
 let state: StateReader;
@@ -53,11 +55,13 @@ const readBlock = async (number: bigint) => {
   return { number, hash };
 };
 
-const prove = async (question: WorldQuestion, block: bigint, registry = registryOf(question)) => {
+const proveAll = async (all: readonly WorldQuestion[], block: bigint, registry: Address) => {
   const proven = await state.readBlock(CHAIN, block, await readBlock(last));
-  const [proof] = await proveChecks(state, [toAsked(question)], registry, proven);
-  return proof as Proof;
+  return proveChecks(state, all.map(toAsked), registry, proven);
 };
+
+const prove = async (question: WorldQuestion, block: bigint, registry = registryOf(question)) =>
+  (await proveAll([question], block, registry))[0] as Proof;
 
 const nameOf = ({ registry, check }: WorldQuestion) => `${registry} ${check}`;
 
@@ -90,20 +94,36 @@ const expectRefused = (proof: unknown, hash: Hex, why?: string, check?: Check) =
 test("every answer of every world can be proven, and the proof says what the registry says", async () => {
   const examples = await trueAndFalse();
   expect(examples).toHaveLength(16);
-  await fc.assert(
-    fc.asyncProperty(anyQuestion(), anyBlock(), async (question, block) => {
-      const proof = await prove(question, block);
-      // As a file.
-      const kept = JSON.parse(JSON.stringify(proof));
-      const { hash } = await readBlock(block);
-      const proven = verifyProof(kept, { hash, check: question as Check });
-      const [answer] = (await subject.askRegistries(block, [question])).values();
-      expect(String(proven.value)).toBe(answer);
-      expect(String(kept.result)).toBe(answer);
-      expect(proven.block).toEqual({ number: block, hash });
-    }),
-    { numRuns: PROOFS, examples },
+  const results = new Map<string, number>();
+  const check = async (asked: readonly WorldQuestion[], block: bigint) => {
+    const { hash } = await readBlock(block);
+    const answers = await subject.askRegistries(block, asked);
+    for (const registry of ["v1", "v2"] as const) {
+      const same = asked.filter((question) => question.registry === registry);
+      const proofs = same.length > 0 ? await proveAll(same, block, lower(subject.world[registry])) : [];
+      for (const [place, question] of same.entries()) {
+        // As a file.
+        const kept = JSON.parse(JSON.stringify(proofs[place]));
+        const proven = verifyProof(kept, { hash, check: question as Check });
+        const answer = answers.get(formatQuestion(question)) ?? "";
+        expect([String(proven.value), String(kept.result)]).toEqual([answer, answer]);
+        expect(proven.block).toEqual({ number: block, hash });
+        const kind = /^\d+$/.test(answer) && answer !== "0" ? "amount" : answer;
+        results.set(kind, (results.get(kind) ?? 0) + 1);
+      }
+    }
+  };
+  await check(
+    examples.map(([question]) => question),
+    last,
   );
+  const together = fc.uniqueArray(anyQuestion(), {
+    minLength: TOGETHER,
+    maxLength: TOGETHER,
+    selector: formatQuestion,
+  });
+  await fc.assert(fc.asyncProperty(together, anyBlock(), check), { numRuns: PROOFS / TOGETHER });
+  console.log(`Proven and verified: ${[...results].map(([kind, count]) => `${count} × ${kind}`).join(", ")}.`);
 });
 
 test("a proof with any other byte is refused", async () => {

@@ -1,12 +1,12 @@
 import { useState } from "preact/hooks";
 import { shortenHex } from "../shared/address.tsx";
 import { amountLabel, countLabel } from "../shared/labels.ts";
+import { saveFile } from "../shared/save-file.ts";
 import { TableFrame } from "../shared/table-frame.tsx";
 import type { Answer, Counts } from "./answers.ts";
 import { buildDownload } from "./download.ts";
 import type { KnownNetwork } from "./read-check.ts";
 import type { ListRow } from "./read-list.ts";
-import { saveFile } from "./save-file.ts";
 import type { Run } from "./use-run.ts";
 
 const SHOWN_ROWS = 200;
@@ -31,7 +31,11 @@ export const Results = ({ run, networks }: ResultsProps) => {
     <section class="card results" aria-labelledby="results-title">
       <div class="results-head">
         <h2 id="results-title">Answers</h2>
-        <button type="button" class="button" onClick={() => saveFile("answers.csv", buildDownload(list, answers))}>
+        <button
+          type="button"
+          class="button"
+          onClick={() => saveFile("answers.csv", buildDownload(list, answers), "text/csv")}
+        >
           Download CSV
         </button>
       </div>

@@ -1,5 +1,6 @@
 import { useEffect, useRef } from "preact/hooks";
 import type { Network, Vault, WalletPage } from "../../client/src/index.ts";
+import type { Question } from "../../client/src/questions.ts";
 import { shortenHex } from "../shared/address.tsx";
 import { amountLabel } from "../shared/labels.ts";
 import { FailureNotice } from "../shared/notice.tsx";
@@ -10,6 +11,7 @@ import { describeScopes, describeSubject } from "./checks.ts";
 import { AsOfBlock, Scope, TransactionTime } from "./delegation-details.tsx";
 import { buildUrl, toAddress, toScope } from "./location.ts";
 import { isAnswerable, NetworkNotice } from "./network-notice.tsx";
+import { Prove } from "./prove.tsx";
 
 type CheckResultProps = { input: CheckInput; networks: readonly Network[]; network: Network | null };
 
@@ -67,6 +69,7 @@ const Verdict = ({ input, network, page }: VerdictProps) => {
       ) : (
         <p>{describeMissingGrant(input)}</p>
       )}
+      <Prove url={buildRequestUrl(input, network)} question={toQuestion(input, network)} network={network} />
       <footer>
         {block && <AsOfBlock block={block} network={network} />}
         <p class="request">
@@ -99,6 +102,20 @@ const describeAnswer = (
 const describeMissingGrant = ({ registry, check, rights }: CheckInput): string => {
   const right = registry === "v1" ? "" : rights === "" ? " with all rights" : " with all rights or this one";
   return `No active delegation between the two in the ${registry} registry covers ${describeScopes(check)}${right}.`;
+};
+
+const toQuestion = (input: CheckInput, { chainId }: Network): Question => {
+  const { to, from, contract, tokenId, rights } = buildParameters(input);
+  return {
+    registry: input.registry,
+    check: input.check.name,
+    delegate: toAddress(to),
+    vault: toAddress(from),
+    ...(contract !== "" && { contract: toAddress(contract) }),
+    ...(tokenId !== "" && { tokenId: String(BigInt(tokenId)) }),
+    ...(rights !== "" && { rights }),
+    chainId,
+  };
 };
 
 const buildRequestUrl = (input: CheckInput, network: Network): string => {

@@ -57,6 +57,8 @@ export const FailureNotice = ({ failure, retry }: { failure: FetchFailure; retry
 const UNAVAILABLE: Record<string, string> = {
   "not-indexed": "Still indexing",
   "stale-index": "The index is behind its network",
+  "index-differs": "The index differs from the registry",
+  "proof-unavailable": "No proof right now",
   "database-unavailable": "The database cannot be reached",
   overloaded: "The service is busy",
 };
