@@ -503,6 +503,7 @@ export interface components {
         id?: string | number;
         /** @description True, false, or the digits of a balance. */
         result?: boolean | string;
+        proof?: components["schemas"]["Proof"] & unknown;
         problem?: components["schemas"]["Problem"] & unknown;
       }[];
       /** @description By chain id: the block of all its answers. The timestamp of a past block is null. */
@@ -541,6 +542,8 @@ export interface components {
       block?: string | number;
       /** @description A block that all answers must include. */
       minBlock?: string | number;
+      /** @description Adds its proof to each answer. At most 25 checks then, and each counts as ten requests. */
+      proof?: boolean;
     };
     WalletDelegation: {
       chainId: number;

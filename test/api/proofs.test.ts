@@ -1,5 +1,9 @@
+import { execFile } from "node:child_process";
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { promisify } from "node:util";
 import { toHex } from "viem";
-import { expect } from "vitest";
+import { expect, onTestFinished } from "vitest";
 import { createClient } from "../../client/src/index.ts";
 import { type Proof, requireProofs, verifyProof } from "../../client/src/proof.ts";
 import type { Check } from "../../client/src/questions.ts";
@@ -8,7 +12,9 @@ import { formatQuestion, listQuestions, type WorldQuestion } from "../support/an
 import { type Api, startTestApi } from "../support/api.ts";
 import { askChecks, postChecks } from "../support/bulk-checks.ts";
 import { readServedSchema } from "../support/index-copy.ts";
+import { addKey } from "../support/keys.ts";
 import { askNode, launchRpcProxy, type RpcRequest, type RpcResponse } from "../support/rpc-proxy.ts";
+import { ROOT } from "../support/run.ts";
 import { waitUntil } from "../support/setup.ts";
 import { test as base } from "../support/test.ts";
 
@@ -324,6 +330,51 @@ test("nodes that disagree about a past block prove nothing at it", async ({
   expect({ status, type: json.type }).toEqual({ status: 503, type: "/docs#problem-proof-unavailable" });
   other.intercept = () => ({ status: 500 });
   expect((await ask(api, pathOf(question, `&block=${block}`))).status).toBe(200);
+  other.stop();
+});
+
+test("the documented airdrop keeps a proof of each claim, and trusts no provider alone", async ({
+  fresh,
+  indexed: { subject, database },
+  questions,
+}) => {
+  const [, example = ""] = /```ts\n([\s\S]*?)```/.exec(readFileSync(join(ROOT, "docs/proofs.md"), "utf8")) ?? [];
+  const block = (await subject.local.client.getBlockNumber()) - 3n;
+  const claims = questions.slice(0, 4).map(({ delegate, vault }) => ({ delegate, vault }));
+  const { key } = await addKey(database);
+  const other = await launchRpcProxy(subject.local.url);
+  const values = {
+    API: fresh.url,
+    PROVIDERS: [subject.local.url, other.url],
+    KEY: key,
+    CLAIMS: claims,
+  };
+  let code = example
+    .replace("delegation-registry-client/proof", join(ROOT, "client/src/proof.ts"))
+    .replace(/const SNAPSHOT = .*/, `const SNAPSHOT = { chainId: ${CHAIN}, block: ${block}n };`);
+  for (const [name, value] of Object.entries(values)) {
+    code = code.replace(new RegExp(`(const ${name}\\b.*?) = .*;`), `const ${name} = ${JSON.stringify(value)} as any;`);
+  }
+  // Beside the packages.
+  mkdirSync(join(ROOT, ".data"), { recursive: true });
+  const folder = mkdtempSync(join(ROOT, ".data/airdrop-"));
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  writeFileSync(join(folder, "airdrop.mts"), code);
+  const run = () => promisify(execFile)(process.execPath, ["--import", "tsx", "airdrop.mts"], { cwd: folder });
+  const { stdout } = await run();
+  const { hash } = await subject.local.client.getBlock({ blockNumber: block });
+  expect(stdout).toContain(`The hash to publish: ${hash}`);
+  for (const { delegate, vault } of claims) {
+    const file = readFileSync(join(folder, `claims/${delegate}-${vault}.json`), "utf8");
+    const { value } = verifyProof(JSON.parse(file), { hash, chainId: CHAIN });
+    expect(stdout).toContain(`${delegate} ${vault} ${value ? "pay" : "refuse"}`);
+  }
+  // A provider that names another past.
+  other.intercept = ({ method }) =>
+    method === "eth_getBlockByNumber"
+      ? askNode(subject.local.url, { method, params: [toHex(block - 1n), false] })
+      : undefined;
+  await expect(run()).rejects.toMatchObject({ stderr: expect.stringContaining("The providers disagree") });
   other.stop();
 });
 

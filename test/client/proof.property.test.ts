@@ -1,5 +1,5 @@
 import fc from "fast-check";
-import type { Address, Hex } from "viem";
+import { type Address, concatHex, type Hex, keccak256, maxUint256, numberToHex } from "viem";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { proveChecks } from "../../api/proofs/prove-checks.ts";
 import { StateReader } from "../../api/proofs/state-reader.ts";
@@ -86,6 +86,11 @@ const trueAndFalse = async (): Promise<[WorldQuestion, bigint][]> => {
 };
 
 const anyBlock = () => fc.bigInt({ min: 0n, max: BigInt(BLOCKS - 1) }).map((back) => last - back);
+
+/** Results of every kind. */
+const OPPOSITES = [true, false, "0", String(maxUint256)];
+
+const toWord = (value: bigint): Hex => numberToHex(value, { size: 32 });
 
 const expectRefused = (proof: unknown, hash: Hex, why?: string, check?: Check) => {
   expect(() => verifyProof(proof as Proof, { hash, chainId: CHAIN, check }), why).toThrow(RegistryError);
@@ -184,8 +189,12 @@ test("a proof of another result, block, network or check is refused, and so is o
       const longer = { ...slot, proof: [...slot.proof, slot.proof[0] ?? "0x80"] };
       expectRefused({ ...proof, storage: storage.with(place, longer) }, hash, "a node more");
       // An inclusion is no exclusion, nor the other way round.
-      const value = `0x${(BigInt(slot.value) === 0n ? 1n : 0n).toString(16).padStart(64, "0")}`;
-      expectRefused({ ...proof, storage: storage.with(place, { ...slot, value }) }, hash, "another value");
+      const value = toWord(BigInt(slot.value) === 0n ? 1n : 0n);
+      for (const result of [proof.result, ...OPPOSITES]) {
+        const turned = { ...proof, result, storage: storage.with(place, { ...slot, value }) };
+        expectRefused(turned, hash, "another value");
+        expectRefused({ ...turned, storage: storage.with(place, { ...shorter, value }) }, hash, "a node less");
+      }
     });
   }
   expectRefused(null, `0x${"0".repeat(64)}`);
@@ -198,7 +207,13 @@ test("parts of two proofs are no proof", async () => {
   for (const one of proofs) {
     for (const other of proofs) {
       if (one === other) continue;
-      if (one.hash !== other.hash) expectRefused(one.proof, other.hash, "the hash of another block");
+      if (one.hash !== other.hash) {
+        expectRefused(one.proof, other.hash, "the hash of another block");
+        const { header } = other.proof.block;
+        for (const hash of [one.hash, other.hash]) {
+          expectRefused({ ...one.proof, block: { ...one.proof.block, header } }, hash, "the header of another block");
+        }
+      }
       for (const name of ["result", "registry", "check", "parameters", "block", "account", "storage"] as const) {
         if (isSame(one.proof[name], other.proof[name])) continue;
         const mixed = { ...one.proof, [name]: other.proof[name] };
@@ -233,11 +248,19 @@ test("a slot of another mapping or registry, and the registry elsewhere, prove n
     const account = { address: other, proof: elsewhere.accountProof };
     expectRefused({ ...proof, account, storage: toStorage(elsewhere.storageProof) }, hash, "another registry");
     expectRefused({ ...proof, account: { ...account, address: proof.account.address } }, hash, "another account");
-    const wrong = await readProof(
-      registryOf(question),
-      slots.map((slot) => `0x${(BigInt(slot) ^ 1n).toString(16).padStart(64, "0")}` as Hex),
-    );
-    expectRefused({ ...proof, storage: toStorage(wrong.storageProof) }, hash, "other slots");
+    // The next word, and the same key in the next mapping.
+    for (const elsewhere of [
+      slots.map((slot) => toWord(BigInt(slot) ^ 1n)),
+      slots.map((slot) => keccak256(concatHex([slot, toWord(1n)]))),
+    ]) {
+      const { storageProof } = await readProof(registryOf(question), elsewhere);
+      const wrong = toStorage(storageProof);
+      expectRefused({ ...proof, storage: wrong }, hash, "other slots");
+      const renamed = wrong.map((slot, place) => ({ ...slot, slot: slots[place] ?? "" }));
+      for (const result of [proof.result, ...OPPOSITES]) {
+        expectRefusedOrSame({ ...proof, result, storage: renamed }, { proof, hash, question });
+      }
+    }
     // With the address of an account without code, nothing is proven, not even false.
     const nobody = subject.world.payer;
     const empty = await readProof(nobody, slots);

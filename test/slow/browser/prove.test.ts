@@ -2,7 +2,8 @@ import { readFile } from "node:fs/promises";
 import type { Page } from "playwright-core";
 import { expect } from "vitest";
 import { type Proof, verifyProof } from "../../../client/src/proof.ts";
-import { startTestApi } from "../../support/api.ts";
+import { blockExplorers } from "../../../registry/block-explorers.ts";
+import { FRESH_FOR_A_DAY, startTestApi } from "../../support/api.ts";
 import { test as base, expectAccessible, readText, SCREENS } from "../../support/browser.ts";
 import { launchRpcProxy } from "../../support/rpc-proxy.ts";
 import { describeWithPrograms } from "../../support/run.ts";
@@ -18,7 +19,10 @@ const test = base
     return node;
   })
   .extend("proving", ({ indexed, node }) =>
-    startTestApi({ databaseUrl: indexed.databaseUrl, env: { [`PROOF_RPC_URL_${CHAIN}`]: node.url } }),
+    startTestApi({
+      databaseUrl: indexed.databaseUrl,
+      env: { ...FRESH_FOR_A_DAY, [`PROOF_RPC_URL_${CHAIN}`]: node.url },
+    }),
   )
   /** A delegation of a whole wallet, with full rights. */
   .extend("grant", { scope: "file" }, async ({ indexed }) => {
@@ -48,8 +52,8 @@ describeWithPrograms(["chromium"], "a check's proof", () => {
     expect(text).toContain("Delegation for the whole wallet, full rights: active");
     expect(text).toContain(`the hash of block ${number.toLocaleString("en")} of Base`);
     expect(text).toContain(hash);
-    const explorer = page.getByRole("link", { name: "the block explorer" });
-    expect(await explorer.getAttribute("href")).toBe(`https://basescan.org/block/${number}`);
+    const explorer = page.locator(".prove").getByRole("link");
+    expect(await explorer.getAttribute("href")).toBe(`${blockExplorers.get(CHAIN)}/block/${number}`);
 
     const [download] = await Promise.all([
       page.waitForEvent("download"),
@@ -103,7 +107,7 @@ describeWithPrograms(["chromium"], "a check's proof", () => {
   });
 
   test("is not offered where there is none, with the reason", async ({ open, indexed, grant }) => {
-    const api = await startTestApi({ databaseUrl: indexed.databaseUrl });
+    const api = await startTestApi({ databaseUrl: indexed.databaseUrl, env: FRESH_FOR_A_DAY });
     const page = await open(pathOf(grant.delegate, grant.vault), { url: api.url });
     await page.getByRole("heading", { name: "Proof" }).waitFor();
     expect(await readText(page.locator(".prove"))).toContain(
