@@ -72,26 +72,30 @@ const summarize = (
 };
 
 /** Asks in order, with some questions in flight. */
-const askAll = async (pairs: readonly Pair[], ask: Ask, inFlight: number): Promise<boolean[]> => {
-  const answers: boolean[] = [];
+export const askAll = async <Asked, Answer>(
+  questions: readonly Asked[],
+  ask: (question: Asked) => Promise<Answer>,
+  inFlight: number,
+): Promise<Answer[]> => {
+  const answers: Answer[] = [];
   let next = 0;
   const askInTurn = async () => {
-    for (let pair = pairs[next]; pair; pair = pairs[next]) {
+    for (let question = questions[next]; question; question = questions[next]) {
       const place = next++;
-      answers[place] = await ask(pair);
+      answers[place] = await ask(question);
     }
   };
-  await Promise.all(Array.from({ length: Math.min(inFlight, pairs.length) }, askInTurn));
+  await Promise.all(Array.from({ length: Math.min(inFlight, questions.length) }, askInTurn));
   return answers;
 };
 
-const untilIndexed = async ({ client }: LocalChain, url: string): Promise<void> => {
+export const untilIndexed = async ({ client }: LocalChain, url: string): Promise<void> => {
   const minBlock = await client.getBlockNumber();
   await createClient({ url, retries: 10 }).v2.checkAll({ delegate: zeroAddress, vault: zeroAddress, minBlock });
 };
 
 /** Delegates from half of the accounts to all others, and returns pairs of accounts in a random order. */
-const delegate = async (chain: LocalChain, count: number): Promise<Pair[]> => {
+export const delegate = async (chain: LocalChain, count: number): Promise<Pair[]> => {
   const { accounts, client } = chain;
   const registry = networks.get(CHAIN_ID)?.v2?.address;
   if (!registry) throw new Error(`Chain ${CHAIN_ID} has no registry.`);

@@ -33,7 +33,7 @@ export const withLiveStack = <T>(
       const output = logFile(`${name}-indexer`);
       await stack.add("The indexer", () => startLocalIndexer(settings, { databaseUrl, log, output, restart: false }));
       const apiPort = await findFreePort();
-      const apiEnv = await createApiEnv(databaseUrl, apiPort);
+      const apiEnv = await createApiEnv(databaseUrl, apiPort, chain);
       await stack.add("The API", () => spawnApi(apiEnv, logFile(`${name}-api`)));
       const apiUrl = `http://127.0.0.1:${apiPort}`;
       await Promise.race([untilUp(`${apiUrl}/ready`), stack.failed]);
@@ -58,8 +58,9 @@ const createIndexerSettings = async ({ url }: LocalChain) =>
     INDEXER_PORT: String(await findFreePort()),
   });
 
-const createApiEnv = async (databaseUrl: string, port: number) => ({
+const createApiEnv = async (databaseUrl: string, port: number, { url }: LocalChain) => ({
   ...process.env,
+  [`PROOF_RPC_URL_${CHAIN_ID}`]: url,
   DATABASE_URL: databaseUrl,
   HOST: "127.0.0.1",
   PORT: String(port),

@@ -10,6 +10,7 @@ import { measureClient } from "./client.ts";
 import { createDataSets } from "./data-set.ts";
 import { measureGrowth, measureHttp } from "./http.ts";
 import { measureLive } from "./live.ts";
+import { measureProofs } from "./proofs.ts";
 import { type Case, describeMachine, renderTable } from "./report.ts";
 import { measureScale } from "./scale.ts";
 import { DATA } from "./with-database.ts";
@@ -57,7 +58,7 @@ const SMOKE: typeof FULL = {
   lagMs: 1_000,
   checks: 200,
 };
-const PARTS = ["http", "growth", "backfill", "live", "chains", "client", "scale"] as const;
+const PARTS = ["http", "growth", "backfill", "live", "chains", "client", "proofs", "scale"] as const;
 
 await runUntilStopped(async () => {
   if (platform() !== "linux")
@@ -113,6 +114,9 @@ await runUntilStopped(async () => {
     }
     if (isWanted("client")) {
       cases.push(...(await measureClient({ ...plan, serverUrl: postgres.url, log })));
+    }
+    if (isWanted("proofs")) {
+      cases.push(...(await measureProofs({ ...plan, serverUrl: postgres.url, log })));
     }
   } finally {
     await postgres.stop();
