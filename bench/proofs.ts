@@ -72,7 +72,9 @@ export const measureProofs = ({ serverUrl, checks, rounds, log }: Options): Prom
       {
         name: "proofs of a new block",
         figures: { requestsPerSecond: first },
-        comparisons: [compare({ baseline: "eth_getProof", unit, ours: first, theirs: ofNode, target: { atLeast: 0.5 } })],
+        comparisons: [
+          compare({ baseline: "eth_getProof", unit, ours: first, theirs: ofNode, target: { atLeast: 0.5 } }),
+        ],
         remark: `${bytes.toLocaleString("en")} bytes each`,
       },
       {
