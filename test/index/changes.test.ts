@@ -1,6 +1,6 @@
 import { expect } from "vitest";
 import { launchApi, startTestApi } from "../support/api.ts";
-import { Follower, Forks } from "../support/change-followers.ts";
+import { ClientFollower, Forks, StreamFollower } from "../support/change-followers.ts";
 import { Fold, readChangesPage } from "../support/changes.ts";
 import { createRandomChain } from "../support/indexed-chain.ts";
 import { seededRandom } from "../support/random.ts";
@@ -27,10 +27,12 @@ test("a stream has exactly the registries' delegations after each progress, thro
   const kept = await startTestApi({ databaseUrl });
   let restarted = await launchApi({ databaseUrl });
   const apis = () => [kept, restarted] as const;
-  const query = `?chainId=${CHAIN}&cursor=start`;
-  const latest = new Follower(`${query}&finality=latest`, random, apis, forks, CHAIN);
-  const final = new Follower(query, random, apis, forks, CHAIN);
-  for (const follower of [latest, final]) follower.start();
+  const options = { random, apis, forks, chainId: CHAIN };
+  const latest = new StreamFollower("latest", options);
+  const final = new StreamFollower("final", options);
+  const client = new ClientFollower(options);
+  const followers = [latest, final, client];
+  for (const follower of followers) follower.start();
 
   /** Pages of the same: asked for once a round. */
   const polled = new Fold();
@@ -67,29 +69,31 @@ test("a stream has exactly the registries' delegations after each progress, thro
   await subject.mineRandomBlocks(2 * FINALITY);
   newest = await forks.record(newest);
   await waitUntilIndexed(database, subject.local);
-  await waitUntil("the reader has the newest block", () => {
-    if (latest.failure ?? final.failure) throw latest.failure ?? final.failure;
-    return latest.newest === newest;
+  await waitUntil("the readers have the newest block", () => {
+    for (const { failure } of followers) if (failure) throw failure;
+    return latest.newest === newest && client.newest === newest;
   });
   await waitUntil("the other reader has a final block", () => final.newest > newest - 2 * FINALITY);
   await poll();
-  for (const follower of [latest, final]) follower.stop();
+  for (const follower of followers) follower.stop();
   await restarted.stop();
 
-  for (const { reached } of [latest, final]) {
+  for (const { reached } of followers) {
     expect(reached.flatMap((each) => forks.compare(each))).toEqual([]);
     expect(reached.length).toBeGreaterThan(1);
   }
   expect(final.fold.undos).toBe(0);
   expect(latest.fold.undos).toBeGreaterThan(0);
-  expect(polled.undos).toBeGreaterThan(0);
-  expect(polled.changes).toEqual(
-    latest.fold.changes.map((change) => expect.objectContaining({ ...change, final: expect.any(Boolean) })),
-  );
+  for (const fold of [polled, client.fold]) {
+    expect(fold.undos).toBeGreaterThan(0);
+    expect(fold.changes).toEqual(
+      latest.fold.changes.map((change) => expect.objectContaining({ ...change, final: expect.any(Boolean) })),
+    );
+  }
   console.log({
-    connections: [latest.connections, final.connections],
-    progress: [latest.reached.length, final.reached.length],
-    undos: [latest.fold.undos, polled.undos],
-    changes: [latest.fold.changes.length, final.fold.changes.length],
+    connections: followers.map(({ connections }) => connections),
+    progress: followers.map(({ reached }) => reached.length),
+    undos: [latest.fold.undos, client.fold.undos, polled.undos],
+    changes: followers.map(({ fold }) => fold.changes.length),
   });
 });

@@ -1,6 +1,6 @@
 import { expect, test } from "vitest";
 import { startTestApi } from "../support/api.ts";
-import { Follower, Forks } from "../support/change-followers.ts";
+import { Forks, StreamFollower } from "../support/change-followers.ts";
 import { readServedSchema } from "../support/index-copy.ts";
 import { createRandomChain } from "../support/indexed-chain.ts";
 import { launchIndexer } from "../support/indexer.ts";
@@ -21,9 +21,8 @@ test("a stream stays exact while the indexer restarts, blocks are replaced in be
   const forks = new Forks(subject);
   let newest = await forks.record(1);
   const api = await startTestApi({ databaseUrl });
-  const query = `?chainId=${CHAIN}&cursor=start`;
-  const readers = [`${query}&finality=latest`, query].map(
-    (query) => new Follower(query, random, () => [api], forks, CHAIN),
+  const readers = (["latest", "final"] as const).map(
+    (finality) => new StreamFollower(finality, { random, apis: () => [api], forks, chainId: CHAIN }),
   );
   for (const reader of readers) reader.start();
   const [latest] = readers;

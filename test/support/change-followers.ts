@@ -1,6 +1,7 @@
+import { type Change, type LatestEvent, watchChanges } from "../../client/src/watch.ts";
 import { type Answers, deriveAnswers, findDifferences } from "./answers.ts";
 import type { Api } from "./api.ts";
-import { Fold, openStream, type StreamEvent } from "./changes.ts";
+import { Fold, type LiveChange, openStream, type StreamEvent } from "./changes.ts";
 import type { Random } from "./random.ts";
 import type { ComparedChain } from "./random-chain.ts";
 
@@ -43,55 +44,121 @@ export class Forks {
   }
 }
 
-/** A reader that loses its connection now and then, right after any event, and goes on at another API. */
-export class Follower {
+type Service = Pick<Api, "get">;
+
+type FollowerOptions = {
+  random: Random;
+  /** The processes that answer, which may change. */
+  apis: () => readonly [Service, ...Service[]];
+  forks: Forks;
+  chainId: number;
+};
+
+/** A reader of a network's whole log, which loses its connection now and then, and goes on at another API. */
+abstract class Follower {
   readonly fold = new Fold();
   readonly reached: Reached[] = [];
   newest = -1;
   connections = 0;
   failure: unknown;
-  #isOver = false;
-  #id: string | undefined;
+  readonly #stopping = new AbortController();
 
-  constructor(
-    readonly query: string,
-    readonly random: Random,
-    readonly apis: () => readonly [Pick<Api, "get">, ...Pick<Api, "get">[]],
-    readonly forks: Forks,
-    readonly chainId: number,
-  ) {}
+  constructor(readonly options: FollowerOptions) {}
 
   start(): void {
-    this.#follow().catch((error) => {
-      this.failure = error;
+    this.follow(this.#stopping.signal).catch((error) => {
+      if (!this.#stopping.signal.aborted) this.failure = error;
     });
   }
 
   stop(): void {
-    this.#isOver = true;
+    this.#stopping.abort();
   }
 
-  async #follow(): Promise<void> {
-    while (!this.#isOver) {
-      const stream = await openStream(this.random.pick(this.apis()), this.query, this.#id).catch(() => null);
+  /** Reads events until the signal is aborted. */
+  protected abstract follow(signal: AbortSignal): Promise<void>;
+
+  protected apply(event: StreamEvent): void {
+    const { chainId, forks } = this.options;
+    this.fold.apply(event, chainId);
+    if (event.event !== "progress") return;
+    const reached = event.data.blocks[chainId]?.number;
+    // The registries do not exist yet at block 0, which is final before any other.
+    if (!reached) return;
+    this.newest = reached;
+    this.reached.push({ number: reached, answers: forks.readAnswers(this.fold) });
+  }
+}
+
+/** Reads the stream, and leaves right after any event. */
+export class StreamFollower extends Follower {
+  readonly #finality: string;
+  #id: string | undefined;
+
+  constructor(finality: "final" | "latest", options: FollowerOptions) {
+    super(options);
+    this.#finality = finality;
+  }
+
+  protected async follow(signal: AbortSignal): Promise<void> {
+    const { random, apis, chainId } = this.options;
+    const query = `?chainId=${chainId}&cursor=start&finality=${this.#finality}`;
+    while (!signal.aborted) {
+      const stream = await openStream(random.pick(apis()), query, this.#id).catch(() => null);
       if (!stream) continue;
       this.connections++;
       for await (const event of stream.events) {
-        this.#apply(event);
-        if (this.#isOver || this.random.chance(0.05)) break;
+        this.#id = event.id;
+        this.apply(event);
+        if (signal.aborted || random.chance(0.05)) break;
       }
       stream.close();
     }
   }
-
-  #apply(event: StreamEvent): void {
-    this.#id = event.id;
-    this.fold.apply(event, this.chainId);
-    if (event.event !== "progress") return;
-    const reached = event.data.blocks[this.chainId]?.number;
-    // The registries do not exist yet at block 0, which is final before any other.
-    if (!reached) return;
-    this.newest = reached;
-    this.reached.push({ number: reached, answers: this.forks.readAnswers(this.fold) });
-  }
 }
+
+/** Folds what the client hands over, while its connections break within any event. */
+export class ClientFollower extends Follower {
+  protected async follow(signal: AbortSignal): Promise<void> {
+    const { chainId } = this.options;
+    const service = { url: "http://localhost", fetch: this.#fetch };
+    const question = { chainId, finality: "latest", cursor: "start", signal } as const;
+    for await (const event of watchChanges(service, question)) this.apply(toStreamEvent(event));
+  }
+
+  /** Asks any of the APIs. */
+  readonly #fetch: typeof fetch = async (url, init) => {
+    const { random, apis } = this.options;
+    const { pathname, search } = new URL(String(url));
+    const response = await random.pick(apis()).get(pathname + search, init);
+    this.connections++;
+    const breakSometimes = new TransformStream<Uint8Array, Uint8Array>({
+      transform: (chunk, controller) => {
+        const isBroken = random.chance(0.1);
+        controller.enqueue(isBroken ? chunk.subarray(0, random.integer(0, chunk.length)) : chunk);
+        if (isBroken) controller.error(new TypeError("terminated"));
+      },
+    });
+    return new Response(response.body?.pipeThrough(breakSometimes), response);
+  };
+}
+
+const toStreamEvent = (event: LatestEvent): StreamEvent => {
+  const id = event.cursor;
+  switch (event.type) {
+    case "change":
+      return { id, event: "change", data: toLiveChange(event.change) };
+    case "undo":
+      return { id, event: "undo", data: event };
+    case "progress":
+      return { id, event: "progress", data: event };
+  }
+};
+
+const toLiveChange = (change: Change): LiveChange => ({
+  ...change,
+  blockNumber: Number(change.blockNumber),
+  blockTimestamp: Number(change.blockTimestamp),
+  tokenId: change.tokenId?.toString() ?? null,
+  amount: change.amount?.toString() ?? null,
+});
