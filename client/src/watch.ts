@@ -41,7 +41,10 @@ type Service = Pick<TransportOptions, "url" | "apiKey" | "fetch" | "onWait">;
 
 /** The service sends something every 15 s at least. */
 const MAX_SILENCE_MS = 45_000;
-const MAX_PAUSE_MS = 30_000;
+/** The delay stops doubling at 32 s. */
+const MAX_DOUBLINGS = 7;
+/** A timer ends at once if its time is above 2^31 ms. */
+const MAX_RETRY_AFTER_MS = 3_600_000;
 
 /**
  * Reads the changes of delegations as they happen. Connects again and goes on where it was, until the loop over it ends
@@ -61,34 +64,33 @@ export async function* watchChanges(
 ): AsyncGenerator<LatestEvent, never> {
   let cursor = start;
   for (let failures = 0; ; failures++) {
-    let failure: RegistryError;
     try {
       for await (const event of readStream(service, buildQuery({ ...query, cursor }), signal)) {
         failures = 0;
         cursor = event.cursor;
         yield event;
       }
-      failure = new RegistryError("The service has ended the stream.");
     } catch (error) {
       if (signal?.aborted) throw signal.reason;
-      failure =
+      const failure =
         error instanceof RegistryError
           ? error
           : new RegistryError(`The stream is broken: ${describeFailure(error)}`, { cause: error });
       if (!failure.isRetryable) throw failure;
+      const retryAfterMs = Math.min(failure.retryAfterMs, MAX_RETRY_AFTER_MS);
+      const ms = findDelay(Math.min(failures, MAX_DOUBLINGS), retryAfterMs);
+      service.onWait?.({ ms, error: failure, limit: null });
+      await sleep(ms, signal);
     }
-    const ms = Math.min(MAX_PAUSE_MS, findDelay(failures, failure.retryAfterMs));
-    service.onWait?.({ ms, error: failure, limit: null });
-    await sleep(ms, signal);
   }
 }
 
-/** Reads one connection until it ends. */
+/** Reads one connection. Throws when it ends. */
 async function* readStream(
   { url, apiKey, fetch = globalThis.fetch }: Service,
   query: string,
   signal: AbortSignal | undefined,
-): AsyncGenerator<LatestEvent> {
+): AsyncGenerator<LatestEvent, never> {
   const connection = new AbortController();
   const abort = () => connection.abort(signal?.reason);
   if (signal?.aborted) abort();
@@ -107,12 +109,20 @@ async function* readStream(
     const reader = response.body.getReader();
     const decoder = new TextDecoder();
     let rest = "";
-    for (let read = await reader.read(); !read.done; read = await reader.read()) {
+    let retryAfterMs = 0;
+    for (;;) {
       silence.restart();
+      const read = await reader.read();
+      // The caller may take its time for the events.
+      silence.stop();
+      if (read.done) throw new RegistryError("The service has ended the stream.", { retryAfterMs });
       const parts = (rest + decoder.decode(read.value, { stream: true })).split("\n\n");
       rest = parts.pop() ?? "";
       for (const part of parts) {
-        const event = parseEvent(part);
+        const fields = parseFields(part);
+        // A service that stops spreads its readers over a few seconds.
+        retryAfterMs = Number(fields.get("retry") ?? retryAfterMs);
+        const event = readEvent(fields);
         if (event) yield event;
       }
     }
@@ -133,12 +143,16 @@ const createTimer = (ms: number, onTimeout: () => void) => {
   return { restart, stop };
 };
 
+type Fields = ReadonlyMap<string, string>;
+
+const parseFields = (text: string): Fields =>
+  new Map(text.split("\n").map((line) => [line.split(":", 1)[0] ?? "", line.replace(/^\w*: ?/, "")]));
+
 /** @returns undefined for a comment, or a hint when to connect again */
-const parseEvent = (text: string): LatestEvent | undefined => {
-  const fields = new Map(text.split("\n").map((line) => [line.split(":", 1)[0], line.replace(/^\w*: ?/, "")]));
+const readEvent = (fields: Fields): LatestEvent | undefined => {
   const [type, cursor, data] = ["event", "id", "data"].map((name) => fields.get(name));
   if (type === undefined) return undefined;
-  if (!cursor || !data) throw notAnAnswer(text);
+  if (!cursor || !data) throw notAnAnswer(Object.fromEntries(fields));
   const json = JSON.parse(data);
   switch (type) {
     case "change":
@@ -149,6 +163,6 @@ const parseEvent = (text: string): LatestEvent | undefined => {
       return { type, blocks: json.blocks, cursor };
     default:
       // Of a later version: a reader that does not know it may miss something.
-      throw notAnAnswer(text);
+      throw notAnAnswer(Object.fromEntries(fields));
   }
 };

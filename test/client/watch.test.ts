@@ -1,7 +1,7 @@
-import { expect } from "vitest";
+import { expect, onTestFinished, vi } from "vitest";
 import type { RegistryError } from "../../client/src/index.ts";
 import { type LatestEvent, watchChanges } from "../../client/src/watch.ts";
-import { VAULT } from "../support/api.ts";
+import { FRESH_FOR_A_DAY, startTestApi, VAULT } from "../support/api.ts";
 import { readAllPages } from "../support/changes.ts";
 import { test as base } from "../support/test.ts";
 
@@ -87,4 +87,69 @@ test("tells of each wait while the service is out of reach", async () => {
   const watched = watchChanges({ url: "http://127.0.0.1:1", onWait }, { signal: aborting.signal });
   await expect(watched.next()).rejects.toThrow("enough");
   expect(waits[2]).toBeGreaterThan(waits[0] ?? 0);
+});
+
+test("comes back when a service that stops says so, not at once", async ({ databaseUrl }) => {
+  const api = await startTestApi({ databaseUrl, env: FRESH_FOR_A_DAY });
+  const aborting = new AbortController();
+  let waited = 0;
+  const onWait = ({ ms }: { ms: number }) => {
+    waited = ms;
+    aborting.abort(new Error("enough"));
+  };
+  const watched = watchChanges({ url: api.url, onWait }, { signal: aborting.signal });
+  await watched.next();
+  const next = watched.next();
+  await Promise.all([expect(next).rejects.toThrow("enough"), api.stop()]);
+  expect(waited).toBeGreaterThanOrEqual(1_000);
+});
+
+/** A fetch() whose only response has one event at once, and the others later. */
+const respondOnce = () => {
+  const progress = (id: string) => new TextEncoder().encode(`event: progress\nid: ${id}\ndata: {"blocks":{}}\n\n`);
+  let sendRest = () => {};
+  let connections = 0;
+  const fetchOnce: typeof fetch = async (_, init) => {
+    connections++;
+    const body = new ReadableStream<Uint8Array>({
+      start: (controller) => {
+        controller.enqueue(progress("first"));
+        sendRest = () => controller.enqueue(progress("second"));
+        init?.signal?.addEventListener("abort", () => controller.error(init.signal?.reason));
+      },
+    });
+    return new Response(body, { headers: { "Content-Type": "text/event-stream" } });
+  };
+  return { fetch: fetchOnce, sendRest: () => sendRest(), connections: () => connections };
+};
+
+test("keeps its connection while the caller takes a minute for an event", async () => {
+  vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+  onTestFinished(() => void vi.useRealTimers());
+  const service = respondOnce();
+  const watched = watchChanges({ url: "http://service", fetch: service.fetch });
+  expect(await watched.next()).toMatchObject({ value: { cursor: "first" } });
+  vi.advanceTimersByTime(60_000);
+  service.sendRest();
+  expect(await watched.next()).toMatchObject({ value: { cursor: "second" } });
+  expect(service.connections()).toBe(1);
+  await watched.return(undefined as never);
+});
+
+test("waits as long as the service asks, within reason", async () => {
+  const waits: number[] = [];
+  for (const seconds of ["60", "99999999999"]) {
+    const aborting = new AbortController();
+    const refused: typeof fetch = async () =>
+      new Response("busy", { status: 503, headers: { "Retry-After": seconds } });
+    const onWait = ({ ms }: { ms: number }) => {
+      waits.push(ms);
+      aborting.abort(new Error("enough"));
+    };
+    const watched = watchChanges({ url: "http://service", fetch: refused, onWait }, { signal: aborting.signal });
+    await expect(watched.next()).rejects.toThrow("enough");
+  }
+  expect(waits[0]).toBeGreaterThanOrEqual(60_000);
+  // A longer one ends at once.
+  expect(waits[1]).toBeLessThan(2 ** 31);
 });

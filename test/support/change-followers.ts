@@ -134,7 +134,7 @@ export class ClientFollower extends Follower {
     this.connections++;
     const breakSometimes = new TransformStream<Uint8Array, Uint8Array>({
       transform: (chunk, controller) => {
-        const isBroken = random.chance(0.1);
+        const isBroken = random.chance(0.15);
         controller.enqueue(isBroken ? chunk.subarray(0, random.integer(0, chunk.length)) : chunk);
         if (isBroken) controller.error(new TypeError("terminated"));
       },
