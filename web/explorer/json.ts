@@ -1,9 +1,19 @@
-import type { WalletChange } from "../../client/src/index.ts";
+import type { LiveChange } from "../shared/use-changes.ts";
 
 /** A change on any network, of /insights/newest: docs/insights-api.md. */
 export type NewestChangeJson = Pick<
-  WalletChange,
-  "kind" | "chainId" | "type" | "tokenStandard" | "vault" | "delegate" | "contract"
-> & { network: string; blockTimestamp: number };
+  LiveChange,
+  | "kind"
+  | "chainId"
+  | "type"
+  | "tokenStandard"
+  | "vault"
+  | "delegate"
+  | "contract"
+  | "blockNumber"
+  | "blockTimestamp"
+  | "logIndex"
+  | "ordinal"
+> & { network: string };
 
 export type NewestChangesJson = { newest: NewestChangeJson[] };

@@ -1,32 +1,37 @@
 import { shortenHex } from "../shared/address.tsx";
 import { Avatar } from "../shared/avatar.tsx";
-import type { FetchResult } from "../shared/fetch-json.ts";
 import { FailureNotice } from "../shared/notice.tsx";
 import { TimeAgo } from "../shared/time.tsx";
-import type { NewestChangeJson, NewestChangesJson } from "./json.ts";
+import type { NewestChangeJson } from "./json.ts";
 import { KINDS, scopeLabel } from "./labels.ts";
 import { buildUrl } from "./location.ts";
-
-/** Changes that the service sends. */
-const COUNT = 10;
-
-type NewestChangesProps = {
-  value: NewestChangesJson | null;
-  latest: FetchResult<NewestChangesJson> | null;
-  retry: () => void;
-};
+import { COUNT, keyOf, type useNewestChanges } from "./use-newest-changes.ts";
 
 /** The newest changes on all networks, each with a link to its wallet. */
-export const NewestChanges = ({ value, latest, retry }: NewestChangesProps) => (
+export const NewestChanges = ({
+  newest,
+  arrived,
+  summary,
+  isLive,
+  latest,
+  retry,
+}: ReturnType<typeof useNewestChanges>) => (
   <section class="newest" aria-labelledby="newest-title">
-    <h2 id="newest-title">Newest changes</h2>
-    {value === null && latest === null && <Loading />}
-    {value === null && latest !== null && latest.kind !== "ok" && <FailureNotice failure={latest} retry={retry} />}
-    {value?.newest.length === 0 && <p class="quiet">There are no changes to show yet.</p>}
-    {value && value.newest.length > 0 && (
+    <header>
+      <h2 id="newest-title">Newest changes</h2>
+      {isLive && <span class="live">Live</span>}
+    </header>
+    {/* Not the rows: a busy network would never let a screen reader finish. */}
+    <p class="visually-hidden" aria-live="polite">
+      {summary}
+    </p>
+    {newest === null && latest === null && <Loading />}
+    {newest === null && latest !== null && latest.kind !== "ok" && <FailureNotice failure={latest} retry={retry} />}
+    {newest?.length === 0 && <p class="quiet">There are no changes to show yet.</p>}
+    {newest && newest.length > 0 && (
       <ol>
-        {value.newest.map((change) => (
-          <li key={JSON.stringify(change)} class="change">
+        {newest.map((change) => (
+          <li key={keyOf(change)} class={arrived.has(keyOf(change)) ? "change arrived" : "change"}>
             <ChangeLink change={change} />
           </li>
         ))}

@@ -1,15 +1,12 @@
 import type { Network } from "../../client/src/index.ts";
 import { TimeAgo } from "../shared/time.tsx";
-import { usePolledJson } from "../shared/use-polled-json.ts";
-import type { NewestChangesJson } from "./json.ts";
 import { NewestChanges } from "./newest-changes.tsx";
 import { isIndexed } from "./use-networks.ts";
-
-const REFRESH_SECONDS = 60;
+import { useNewestChanges } from "./use-newest-changes.ts";
 
 /** The page without a wallet. */
 export const StartView = ({ networks }: { networks: readonly Network[] }) => {
-  const newest = usePolledJson<NewestChangesJson>("/insights/newest", REFRESH_SECONDS);
+  const newest = useNewestChanges(networks);
   return (
     <>
       <NewestChanges {...newest} />

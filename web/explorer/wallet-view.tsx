@@ -1,9 +1,11 @@
+import { useState } from "preact/hooks";
 import type { Delegate, Address as Hex, Vault, WalletDelegation, WalletOptions } from "../../client/src/index.ts";
 import { Address } from "../shared/address.tsx";
 import { Avatar } from "../shared/avatar.tsx";
 import { countLabel } from "../shared/labels.ts";
 import { Notice } from "../shared/notice.tsx";
 import { toBlock } from "../shared/registry.ts";
+import { useChanges } from "../shared/use-changes.ts";
 import { usePagedList } from "../shared/use-paged-list.ts";
 import { OtherWallet, Registry, Scope, TransactionTime } from "./delegation-details.tsx";
 import { FilterForm } from "./filter-form.tsx";
@@ -27,13 +29,39 @@ const VIEWS: Record<WalletViewName, { label: string; about: string }> = {
 /** A wallet's delegations, or its history. */
 export const WalletView = ({ wallet, choice, filter, view }: WalletViewProps) => {
   const list = { wallet, choice, filter };
+  const { version, isLive, hasChanged, update } = useVersion(list);
   return (
     <section class="wallet" aria-labelledby="wallet-title">
       <WalletHeader {...list} view={view} />
       <FilterForm key={JSON.stringify([choice.chainId, wallet, view, filter])} {...list} view={view} />
-      {view === "history" ? <History {...list} /> : <Delegations key={view} {...list} direction={view} />}
+      <div class="news" role="status" data-live={isLive}>
+        {hasChanged && (
+          <p>
+            Delegations of this wallet may have changed.{" "}
+            <button type="button" class="button" onClick={update}>
+              Update
+            </button>
+          </p>
+        )}
+      </div>
+      {view === "history" ? (
+        <History key={version} {...list} />
+      ) : (
+        <Delegations key={`${view} ${version}`} {...list} direction={view} />
+      )}
     </section>
   );
+};
+
+/** Tells when the lists of a wallet may have changed: those of a past time do not. */
+const useVersion = ({ wallet, choice: { chainId }, filter }: ListProps) => {
+  const isNow = filter.block === "" && filter.time === "";
+  const network = chainId === "all" ? "" : `&chainId=${chainId}`;
+  const query = isNow ? `wallet=${wallet}${network}` : null;
+  const [state, setState] = useState({ query, version: 0, newest: 0 });
+  const { version, newest } = state.query === query ? state : { version: 0, newest: 0 };
+  const isLive = useChanges(query, () => setState({ query, version, newest: newest + 1 }));
+  return { version, isLive, hasChanged: newest > version, update: () => setState({ query, version: newest, newest }) };
 };
 
 const WalletHeader = ({ wallet, choice, filter, view }: WalletViewProps) => {

@@ -1,3 +1,4 @@
+import type { Client } from "pg";
 import type { Page, Route } from "playwright-core";
 import { getAddress } from "viem";
 import { expect } from "vitest";
@@ -28,7 +29,9 @@ import {
   waitUntilFocused,
   walletPath,
 } from "../../support/browser.ts";
+import { readServedSchema } from "../../support/index-copy.ts";
 import { startHeldBackfill } from "../../support/indexed-chain.ts";
+import { parseMetrics, readValue } from "../../support/metrics.ts";
 import { describeWithPrograms } from "../../support/run.ts";
 import { waitUntil } from "../../support/setup.ts";
 
@@ -287,7 +290,8 @@ describeWithPrograms(["chromium"], "instead of an answer, the explorer shows", (
     let now = 0;
     const api = await startTestApi({
       databaseUrl,
-      env: { ...FRESH_FOR_A_DAY, RATE_LIMIT_REQUESTS: "2", RATE_LIMIT_WINDOW_SECONDS: "3" },
+      // Two lists, and the stream of changes.
+      env: { ...FRESH_FOR_A_DAY, RATE_LIMIT_REQUESTS: "3", RATE_LIMIT_WINDOW_SECONDS: "3" },
       now: () => now,
     });
     const page = await open(walletPath(VAULT, "out"), { url: api.url, allowed: /429/ });
@@ -338,6 +342,44 @@ describeWithPrograms(["chromium"], "instead of an answer, the explorer shows", (
     await expectNotice(page, "The service cannot be reached");
   });
 });
+
+const STRANGER = getAddress("0x00000000000000000000000000000000000bEEf1");
+
+/** Adds a block with a delegation of a wallet, as the indexer does. */
+const addBlock = async (database: Client, vault: string): Promise<number> => {
+  const schema = await readServedSchema(database);
+  // Ponder's triggers need its session.
+  await database.query("set session_replication_role = replica");
+  const { rows } = await database.query(
+    `with block as (
+       update ${schema}.indexed_block set number = number + 1, timestamp = extract(epoch from now())::bigint
+       where chain_id = 1 returning number, timestamp
+     )
+     insert into ${schema}.delegation_change
+     select (jsonb_populate_record(c, jsonb_build_object(
+       'vault', $1::text, 'block_number', block.number, 'block_timestamp', block.timestamp))).*
+     from block, (select c from ${schema}.delegation_change c where chain_id = 1 and type = 'ALL' and active limit 1) one
+     returning block_number`,
+    [vault.toLowerCase()],
+  );
+  return Number(rows[0].block_number);
+};
+
+/** Replaces a block by one without changes. */
+const removeBlock = async (database: Client, block: number): Promise<void> => {
+  const schema = await readServedSchema(database);
+  await database.query(`delete from ${schema}.delegation_change where chain_id = 1 and block_number = $1`, [block]);
+};
+
+/** A page of a headless browser is never hidden. */
+const makeHideable = async (page: Page): Promise<void> => {
+  await page.addInitScript(
+    "window.isHidden = false; Object.defineProperty(document, 'hidden', { get: () => window.isHidden })",
+  );
+};
+
+const setHidden = (page: Page, isHidden: boolean) =>
+  page.evaluate(`window.isHidden = ${isHidden}; void document.dispatchEvent(new Event("visibilitychange"))`);
 
 /** Answers the page's requests for the newest changes in place of the service. */
 const answerNewest = (answer: (route: Route) => Promise<void>) => async (page: Page) => {
@@ -391,6 +433,52 @@ describeWithPrograms(["chromium"], "the start page", () => {
     await expectAccessible(page);
     await page.unrouteAll();
     await readRows(page, ".newest a");
+  });
+
+  test("shows a change when it comes, takes it back after a reorg, and follows nothing while hidden", async ({
+    api,
+    database,
+    open,
+  }) => {
+    const page = await open("/", { url: api.url, prepare: makeHideable });
+    await page.getByText("Live", { exact: true }).waitFor();
+    const before = await readRows(page, ".newest li");
+    const block = await addBlock(database, STRANGER);
+    await page.locator(".newest li").first().getByTitle(STRANGER).waitFor();
+    expect(await page.locator(".newest [aria-live=polite]").textContent()).toBe("1 new change.");
+    expect(await page.locator(".newest li").count()).toBe(before.length);
+    await expectAccessibleOn(page, SCREENS);
+
+    await removeBlock(database, block);
+    await page.getByTitle(STRANGER).waitFor({ state: "detached" });
+    expect(await page.locator(".newest [aria-live=polite]").textContent()).toBe("1 change was undone.");
+
+    const readStreams = async () => readValue(parseMetrics(await api.metrics()), "changes_readers");
+    expect(await readStreams()).toBe(1);
+    await setHidden(page, true);
+    await waitUntil("the stream is closed", readStreams, 20, (streams) => streams === 0);
+    const hidden = await addBlock(database, STRANGER);
+    await setHidden(page, false);
+    await page.locator(".newest li").first().getByTitle(STRANGER).waitFor();
+    await removeBlock(database, hidden);
+    await page.goto("/insights");
+    await waitUntil("the stream is closed", readStreams, 20, (streams) => streams === 0);
+  });
+
+  test("offers to update a wallet's list when it has changed", async ({ api, database, open }) => {
+    const page = await open(walletPath(STRANGER, "history"), { url: api.url });
+    await waitForNotice(page, "No history");
+    await page.locator(".news[data-live=true]").waitFor({ state: "attached" });
+    const block = await addBlock(database, STRANGER);
+    const update = page.getByRole("status").getByRole("button", { name: "Update" });
+    await update.waitFor();
+    await expectAccessibleOn(page, SCREENS);
+    await update.click();
+    expect(await readRows(page, ".timeline > li")).toHaveLength(1);
+    await update.waitFor({ state: "detached" });
+    await removeBlock(database, block);
+    await update.click();
+    await waitForNotice(page, "No history");
   });
 
   test("is painted within a second, or ten times as long as a page of text on a busy machine", async ({ open }) => {
