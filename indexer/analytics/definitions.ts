@@ -7,7 +7,7 @@ import { CHAINS, selectColumns, VIEWS, type View } from "./views.ts";
  * Raise it with every change of a definition. Of two versions that run side by side, the newer one's definitions stay.
  * Add new columns at the end of a view: then the view keeps its grants, and the views that others have built on it.
  */
-export const ANALYTICS_VERSION = 6;
+export const ANALYTICS_VERSION = 7;
 
 /** The statements that create and drop a view or a function. */
 export type Definition = { name: string; kind: "view" | "function"; create: string; drop: string; comments: string[] };

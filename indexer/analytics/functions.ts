@@ -332,6 +332,49 @@ end`,
     "The delegations that were active on a chain at a block, with the columns of analytics.delegations. It reads all changes up to that block. Raises an exception if they are not known. chain_id: the chain. block: the block.",
 };
 
+/** Greater than any log index. */
+const WHOLE_BLOCK = 2 ** 31 - 1;
+
+const CHANGES_AFTER: SqlFunction = {
+  name: "analytics.changes_after",
+  args: [
+    "chain_id bigint",
+    "after_block bigint default -1",
+    "after_log_index integer default null",
+    "after_ordinal integer default null",
+    "max_rows bigint default 1000",
+  ],
+  returns: "setof analytics.changes",
+  options: PROBING,
+  body: `
+#variable_conflict use_column
+declare
+  asked_chain constant bigint := chain_id;
+  final_block bigint;
+begin
+  if after_block is null or max_rows is null or max_rows < 1 then
+    raise exception using errcode = 'invalid_parameter_value', message = 'after_block must not be null, and max_rows must be at least 1';
+  end if;
+  if (after_log_index is null) <> (after_ordinal is null) then
+    raise exception using errcode = 'invalid_parameter_value', message = 'after_log_index and after_ordinal belong together: give both, or none for the end of the block';
+  end if;
+  perform analytics.known_block(asked_chain);
+  select chain.final_block into final_block from analytics.chains chain where chain.chain_id = asked_chain;
+  if after_block > final_block then
+    ${raise("Chain %s is final up to block %s, so there is no reader who is at block %s", "asked_chain, final_block, after_block", "object_not_in_prerequisite_state")};
+  end if;
+  return query select * from analytics.changes
+    where chain_id = asked_chain
+      and (block_number, log_index, ordinal)
+        > (after_block, coalesce(after_log_index, ${WHOLE_BLOCK}), coalesce(after_ordinal, ${WHOLE_BLOCK}))
+      and block_number <= final_block
+    order by block_number, log_index, ordinal
+    limit max_rows;
+end`,
+  comment:
+    "The final changes of a chain after a position, in the order of the chain, with the columns of analytics.changes: each once, and never undone. Go on after block_number, log_index and ordinal of the last row. Raises an exception if they are not known, or the position is not final. chain_id: the chain. after_block: the block of the position; by default, before all. after_log_index: the log index of the last change that was read of that block; by default the whole block was. after_ordinal: its ordinal. max_rows: the most rows to return.",
+};
+
 /** Selects the columns that a digest hashes from a view of active delegations. */
 const DIGEST_COLUMNS = {
   v1: `chain_id, 'v1' as registry, type, vault, delegate, contract, token_id, '${FULL_RIGHTS}' as rights, 0 as amount`,
@@ -386,5 +429,6 @@ export const FUNCTIONS: readonly SqlFunction[] = [
   defineWalletsOf("delegate"),
   defineWalletsOf("vault"),
   DELEGATIONS_AT,
+  CHANGES_AFTER,
   STATE_DIGEST,
 ];

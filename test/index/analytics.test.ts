@@ -3,6 +3,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type pg from "pg";
 import { expect, onTestFinished, test } from "vitest";
 import { ANALYTICS_VERSION, defineAnalytics } from "../../indexer/analytics/definitions.ts";
+import { formatCheckpoint } from "../../indexer/shards/checkpoint.ts";
 import { IndexerDatabase } from "../../indexer/shards/index-database.ts";
 import { AIRDROP, COIN, createSampleDatabase, GUEST, HOT, NFT, VAULT } from "../support/api.ts";
 import { copyIndex, readServedSchema, takeCopy } from "../support/index-copy.ts";
@@ -242,7 +243,7 @@ test("every view, column and function has a comment, and a changed definition ha
     .digest("hex")
     .slice(0, 16);
   // If the hash changes, raise ANALYTICS_VERSION, so that indexers with older definitions keep the newer ones.
-  expect({ version: ANALYTICS_VERSION, hash }).toEqual({ version: 6, hash: "52adabea649fbb39" });
+  expect({ version: ANALYTICS_VERSION, hash }).toEqual({ version: 7, hash: "5b0645936bf99f9e" });
 });
 
 test("a role with access to the schema analytics only reads every view and calls every function", async () => {
@@ -272,6 +273,7 @@ test("a role with access to the schema analytics only reads every view and calls
     `check_token_v1(1, '${HOT}', '${VAULT}', '${NFT}', 1, 15)`,
     "known_block(1)",
     "delegations_at(1, 20)",
+    "changes_after(1)",
   ];
   for (const call of calls) await analyst.query(`select analytics.${call}`);
   for (const table of [
@@ -554,4 +556,37 @@ test("filters on the views use the tables' indexes, before and after the first a
     const pages = Number(/shared hit=(\d+)/.exec(timed.map((row) => row["QUERY PLAN"]).join("\n"))?.[1]);
     expect(pages).toBeLessThan(1500);
   }
+});
+
+test("changes_after() reads the final log in pages, each change once, and refuses a position that is not final", async () => {
+  const { rows, value, error, client } = await setUp();
+  await client.query("set session_replication_role = replica");
+  expect(await rows("select * from analytics.changes_after(1)")).toEqual([]);
+  await client.query(`update ${await readServedSchema(client)}._ponder_checkpoint set finalized_checkpoint = $1`, [
+    formatCheckpoint({ chainId: 1, number: 20, timestamp: 0n }),
+  ]);
+
+  const expected = await rows(
+    "select * from analytics.changes where chain_id = 1 and block_number <= 20 order by block_number, log_index, ordinal",
+  );
+  const read: Record<string, unknown>[] = [];
+  for (;;) {
+    const { block_number = -1, log_index = null, ordinal = null } = read.at(-1) ?? {};
+    const page = await rows("select * from analytics.changes_after(1, $1, $2, $3, 4)", [
+      block_number,
+      log_index,
+      ordinal,
+    ]);
+    if (page.length === 0) break;
+    read.push(...page);
+  }
+  expect(read).toEqual(expected);
+  expect(read.length).toBeGreaterThan(8);
+  const first = await value("select min(block_number) from analytics.changes_after(1, 10)");
+  expect(Number(first)).toBe(11);
+
+  expect(await error("select analytics.changes_after(1, 21)")).toMatch(/^Chain 1 is final up to block 20, /);
+  expect(await error("select analytics.changes_after(10)")).toMatch(/^Chain 10 is not indexed here/);
+  expect(await error("select analytics.changes_after(1, 5, 0)")).toMatch(/belong together/);
+  expect(await error("select analytics.changes_after(1, max_rows => 0)")).toMatch(/at least 1/);
 });
