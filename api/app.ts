@@ -40,6 +40,8 @@ import { EXPOSED_HEADERS, respondProblem } from "./respond.ts";
 import type { ApiSettings } from "./settings.ts";
 import { Shards } from "./shards/shards.ts";
 import { addWalletQuestions } from "./wallets/wallet-routes.ts";
+import { createSender } from "./webhooks/send-message.ts";
+import { WebhookWorker } from "./webhooks/webhook-worker.ts";
 
 type AppDependencies = {
   /** Has API keys and sessions. Never a replica: a new key works at once, and a revoked one for a minute at most. */
@@ -75,6 +77,16 @@ export const createApp = async (
     load: metrics.changes,
     onError: (error) => log.error({ err: error }, "Cannot read changes"),
   });
+  const webhooks =
+    settings.webhooks &&
+    new WebhookWorker({
+      database: primary,
+      shards,
+      feed,
+      send: createSender(settings.webhooks),
+      load: metrics.webhooks,
+      log,
+    });
   const checks = new DelegationChecks(database, batches.checks);
   const { proofRpcUrls: rpcUrls } = settings;
   const proofs = new Proofs({ database, primary, shards, checks, rpcUrls, outcomes: metrics.proofs, log });
@@ -92,7 +104,10 @@ export const createApp = async (
   app.use(takeTurns(metrics));
   if (hasDeveloperPage) {
     const contracts = { rpcUrls: settings.signInRpcUrls, limits: new VerificationLimits(now) };
-    const page = { database: primary, keys, contracts, publicUrl, keysPerWallet, trustedProxies };
+    const page = {
+      ...{ database: primary, keys, contracts, publicUrl, keysPerWallet, trustedProxies },
+      webhooks: settings.webhooks && { shards },
+    };
     addDeveloperRoutes(app, page, admitToDeveloperPage(limiter));
   }
   app.options("/registry/checks", setRequestId, answerPreflight(["POST", "OPTIONS"], ["X-API-KEY", "Content-Type"]));
@@ -125,7 +140,7 @@ export const createApp = async (
   });
 
   observer.addRoutes(app.routes);
-  return { app, document, shards, digests, metrics, usage, feed };
+  return { app, document, shards, digests, metrics, usage, feed, webhooks };
 };
 
 const PROCESS_ID = randomBytes(8).toString("hex");

@@ -15,11 +15,15 @@ import {
 import { networks } from "../registry/networks.ts";
 import { indexSchemas } from "../registry/shard-name.ts";
 import { canNameSite } from "./developers/sign-in-message.ts";
-import { parseProxies, type TrustedProxies } from "./limits/client-address.ts";
+import { parseNetworks, type TrustedProxies } from "./limits/client-address.ts";
 
 const BAD_PROXIES =
   "must be off, or the networks of your proxies, separated by commas, such as 10.0.0.0/8,fd00::/8; " +
   "a network that includes everyone would let every client choose its address";
+
+const BAD_ALLOWED_NETWORKS =
+  "must be networks that webhooks may reach although they are not public, separated by commas, such as 127.0.0.0/8; " +
+  "none may be larger than a /8, or an IPv6 /7";
 
 /** Accepts what the store's client can parse: a host, a numeric database, and decodable credentials. */
 const isStoreUrl = (value: string): boolean => {
@@ -122,7 +126,7 @@ const schema = z.object({
     .string()
     .default("off")
     .transform((value, context): TrustedProxies | null => {
-      const proxies = value === "off" ? null : parseProxies(value);
+      const proxies = value === "off" ? null : parseNetworks(value);
       if (proxies === null && value !== "off") context.addIssue({ code: "custom", message: BAD_PROXIES });
       return proxies;
     }),
@@ -140,6 +144,15 @@ const schema = z.object({
     .optional(),
   DEVELOPER_PORTAL: z.enum(["on", "off"], { error: "must be on or off" }).default("on"),
   DEVELOPER_KEYS_PER_WALLET: integer(1, 1000).default(5),
+  WEBHOOKS: z.enum(["on", "off"], { error: "must be on or off" }).default("off"),
+  WEBHOOK_ALLOWED_NETWORKS: z
+    .string()
+    .optional()
+    .transform((value, context) => {
+      const networks = value === undefined ? null : parseNetworks(value);
+      if (networks === null && value !== undefined) context.addIssue({ code: "custom", message: BAD_ALLOWED_NETWORKS });
+      return networks;
+    }),
   METRICS_HOST: z.string().default("127.0.0.1"),
   METRICS_PORT: port.default(9464),
   LOG_LEVEL: logLevel,
@@ -184,6 +197,8 @@ export const parseApiSettings = (environment: NodeJS.ProcessEnv) => {
     hasDeveloperPage: data.DEVELOPER_PORTAL === "on",
     /** Maximum API keys of a wallet. */
     keysPerWallet: data.DEVELOPER_KEYS_PER_WALLET,
+    /** Null: there are no webhooks. `allowedNetworks`: those that they may reach, beside all that is public. */
+    webhooks: data.WEBHOOKS === "on" ? { allowedNetworks: data.WEBHOOK_ALLOWED_NETWORKS } : null,
     /** RPC URLs by chain, all over HTTP. Contract wallets of these chains can sign in. */
     signInRpcUrls: rpcUrls.signInRpcUrls,
     /** The same for answers with proofs. */

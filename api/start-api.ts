@@ -48,7 +48,7 @@ export const startApi = async ({
   const sharedWindow =
     limitStoreUrl === null ? null : await connectSharedWindow(limitStoreUrl, settings.limit, window, log);
   const dependencies = { primary, database, limiter: sharedWindow ?? window, build, log, now };
-  const { app, shards, digests, metrics, usage, feed } = await createApp(settings, dependencies);
+  const { app, shards, digests, metrics, usage, feed, webhooks } = await createApp(settings, dependencies);
   const migrating = keepMigrating(databaseUrl, signal, log);
   await Promise.race([migrating, sleep(MIGRATION_WAIT_MS, undefined, { ref: false })]);
   migrating.catch((error) => log.error(describeError(error)));
@@ -56,6 +56,7 @@ export const startApi = async ({
   const watchingDigests = digests.watch(signal, log);
   const onUsageError = (error: unknown) => log.error({ err: error }, "Cannot store API key usage");
   usage.watch(signal, onUsageError);
+  webhooks?.start();
   forgetRevokedKeys(primary, signal, (error) => log.error({ err: error }, "Cannot delete revoked API keys"));
 
   const server = await startServer(app, settings.host, settings.port, (error) =>
@@ -80,7 +81,7 @@ export const startApi = async ({
       stopping.abort();
       log.info("Stopping: accepting no new requests");
       feed.stop();
-      await server.stop();
+      await Promise.all([server.stop(), webhooks?.stop()]);
       await usage.write().catch(onUsageError);
       if (!usage.isWritten) log.warn("Usage of API keys is lost: it could not be stored");
       sharedWindow?.close();

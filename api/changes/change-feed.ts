@@ -20,9 +20,11 @@ const EVERYTHING: Filters = { registry: "both" };
 /** Streams that are served in one turn of the event loop. */
 const SLICE = 10;
 
-/** A stream: what the feed tells it. */
+/** A stream, or who else wants to know of changes: what the feed tells it. */
 export type Follower = {
   readonly finality: Finality;
+  /** True for a stream, in metrics. */
+  readonly isReader: boolean;
   addChains: (chains: Set<number>) => void;
   receive: (before: Position, changes: NetworkChanges) => Position | null;
   fallBehind: (head: Head, position: Position) => void;
@@ -112,7 +114,7 @@ export class ChangeFeed {
   constructor(options: FeedOptions) {
     this.#options = options;
     this.load = options.load;
-    this.load.countReaders = () => this.#streams.size;
+    this.load.countReaders = () => [...this.#streams].filter(({ isReader }) => isReader).length;
   }
 
   get isStopped(): boolean {

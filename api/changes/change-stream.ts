@@ -55,6 +55,7 @@ const encoder = new TextEncoder();
 
 /** Changes for one reader, at its own pace, in bounded memory. */
 export class ChangeStream implements Follower {
+  readonly isReader = true;
   readonly body: ReadableStream<Uint8Array>;
   readonly #options: StreamOptions;
   /** Networks on which it is up to date. */
@@ -307,7 +308,7 @@ const showJson = (change: ReadChange): string => {
 export const showLiveChange = ({ row, isFinal }: ReadChange) => ({ ...showChange(row), final: isFinal });
 
 /** The same as the condition in SQL. */
-const isAsked = (filters: Filters, { row }: ReadChange): boolean => {
+export const isAsked = (filters: Filters, { row }: ReadChange): boolean => {
   const { registry, wallet, vault, delegate, contract, type } = filters;
   return (
     (registry === "both" || registry === row.registry) &&

@@ -1,9 +1,10 @@
 import { sql } from "drizzle-orm";
-import { bigint, boolean, customType, date, integer, pgSchema, text, timestamp, uuid } from "drizzle-orm/pg-core";
+import { bigint, boolean, customType, date, integer, jsonb, pgSchema, text, timestamp, uuid } from "drizzle-orm/pg-core";
 import type { Hex } from "viem";
 import type * as ponder from "../../ponder.schema.ts";
 import type { DelegationTypeV1, DelegationTypeV2 } from "../../registry/delegation.ts";
 import type { RegistryVersion } from "../../registry/networks.ts";
+import type { Filters, Finality } from "../changes/read-changes.ts";
 
 // The tables that the API reads and writes, for drizzle. The index's tables are declared again because importing
 // ponder.schema.ts, and Ponder with it, would take the API seconds and 100 MB.
@@ -181,5 +182,48 @@ export const signIn = service.table("sign_in", {
 export const session = service.table("session", {
   token: text().primaryKey(),
   owner: text().notNull(),
+  expiresAt: time().notNull(),
+});
+
+export const webhook = service.table("webhook", {
+  id: text().primaryKey(),
+  owner: text(),
+  slot: integer(),
+  url: text().notNull(),
+  filters: jsonb().$type<Filters>().notNull(),
+  chainIds: bigint({ mode: "number" }).array().notNull(),
+  finality: text().$type<Finality>().notNull(),
+  cursor: text().notNull(),
+  secret: text().notNull(),
+  previousSecret: text(),
+  previousSecretUntil: time(),
+  createdAt: time().notNull().default(sql`now()`),
+  failingSince: time(),
+  nextAttemptAt: time(),
+  pausedAt: time(),
+  pausedReason: text(),
+});
+
+export const webhookDelivery = service.table("webhook_delivery", {
+  id: bigint({ mode: "bigint" }).primaryKey().generatedAlwaysAsIdentity(),
+  webhookId: text().notNull(),
+  messageId: text().notNull(),
+  type: text().notNull(),
+  body: text().notNull(),
+  cursor: text(),
+  isAsked: boolean().notNull().default(false),
+  attempts: integer().notNull().default(0),
+  sentAt: time(),
+  status: integer(),
+  error: text(),
+  answer: text(),
+  milliseconds: integer(),
+  deliveredAt: time(),
+  createdAt: time().notNull().default(sql`now()`),
+});
+
+export const webhookWorker = service.table("webhook_worker", {
+  isOnly: boolean().primaryKey().default(true),
+  id: uuid().notNull(),
   expiresAt: time().notNull(),
 });

@@ -90,7 +90,7 @@ const IPV6 = { family: "ipv6", minPrefix: 7, bits: 128 } as const;
 const CIDR = /^([^/]+)(?:\/(\d{1,3}))?$/;
 
 /** Parses a comma-separated list of addresses and networks. Returns null if it is malformed or too wide. */
-export const parseProxies = (text: string): TrustedProxies | null => {
+export const parseNetworks = (text: string): BlockList | null => {
   const list = new BlockList();
   for (const entry of text.split(",")) {
     const [, address = "", prefix] = CIDR.exec(entry.trim()) ?? [];

@@ -35,6 +35,7 @@ export const createMetrics = ({ database, primary, shards, limiter, version }: M
   registry.addGauge("requests_waiting", "Requests that wait for their caller's turn.", [], () => [[turns.waiting, {}]]);
   const changes = addChangeMetrics(registry);
   const proofs = addProofMetrics(registry);
+  const webhooks = addWebhookMetrics(registry);
   const batches = addBatchMetrics(registry);
   addDatabaseMetrics(registry, { primary, ...(database !== primary && { replica: database }) });
   addShardMetrics(registry, shards, database);
@@ -45,6 +46,7 @@ export const createMetrics = ({ database, primary, shards, limiter, version }: M
     turns,
     changes,
     proofs,
+    webhooks,
     batches,
     contentType: registry.contentType,
     write: () => registry.metrics(),
@@ -151,6 +153,28 @@ const addProofMetrics = (registry: MetricRegistry) => {
     () => Object.entries(proofs).map(([outcome, count]) => [count, { outcome }]),
   );
   return proofs;
+};
+
+const addWebhookMetrics = (registry: MetricRegistry) => {
+  const webhooks = {
+    /** By state; null in a process that does not send messages. */
+    webhooks: null as { active: number; failing: number; paused: number } | null,
+    lagSeconds: 0,
+    deliveries: { delivered: 0, refused: 0, unanswered: 0 },
+  };
+  registry.addGauge("webhooks", "Webhooks by state, in the process that sends their messages.", ["state"], () =>
+    Object.entries(webhooks.webhooks ?? {}).map(([state, count]) => [count, { state }]),
+  );
+  registry.addGauge("webhook_lag_seconds", "Longest time that the next message of a webhook has waited.", [], () => [
+    [webhooks.lagSeconds],
+  ]);
+  registry.addCounter(
+    "webhook_deliveries_total",
+    "Attempts to deliver a message: delivered, refused with another status than 2xx, or unanswered.",
+    ["outcome"],
+    () => Object.entries(webhooks.deliveries).map(([outcome, count]) => [count, { outcome }]),
+  );
+  return webhooks;
 };
 
 const addDatabaseMetrics = (registry: MetricRegistry, databasesByName: Record<string, Database>): void => {

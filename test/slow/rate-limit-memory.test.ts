@@ -133,7 +133,7 @@ test("take() takes less than 20 µs of processor time with 50,000 clients", () =
 
 test("a remembered client does not keep its X-Forwarded-For header in memory", async () => {
   const script = `
-    import { identifyClient, parseProxies } from "${ROOT}/api/limits/client-address.ts";
+    import { identifyClient, parseNetworks } from "${ROOT}/api/limits/client-address.ts";
 
     const read = () => {
       gc();
@@ -141,7 +141,7 @@ test("a remembered client does not keep its X-Forwarded-For header in memory", a
       const { heapUsed, external } = process.memoryUsage();
       return heapUsed + external;
     };
-    const trusted = parseProxies("10.0.0.1");
+    const trusted = parseNetworks("10.0.0.1");
     const ipv4 = (index) => ["100", ...[index >> 12, (index >> 6) & 63, index & 63].map((byte) => 100 + byte)].join(".");
     const ipv6 = (index) => "2001:db8:" + (0x1000 + index).toString(16) + ":ff00::1";
     const CLAIMS = [

@@ -1,13 +1,13 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { identifyClient, parseProxies } from "../../api/limits/client-address.ts";
+import { identifyClient, parseNetworks } from "../../api/limits/client-address.ts";
 import { PROPERTY_RUNS } from "../support/random.ts";
 
 const CLIENT = "203.0.113.9";
 const OTHER = "192.0.2.66";
 
 const proxies = (list: string) => {
-  const parsed = parseProxies(list);
+  const parsed = parseNetworks(list);
   if (parsed === null) throw new Error(`${list} is not a list of proxies.`);
   return parsed;
 };
@@ -206,7 +206,7 @@ describe("identifyClient()", () => {
   });
 });
 
-describe("parseProxies()", () => {
+describe("parseNetworks()", () => {
   test.for<[list: string, inside: string[], outside: string[]]>([
     ["192.0.2.7", ["192.0.2.7", "::ffff:192.0.2.7"], ["192.0.2.6", "192.0.2.8"]],
     ["192.0.2.7/32", ["192.0.2.7"], ["192.0.2.6", "192.0.2.8"]],
@@ -231,6 +231,6 @@ describe("parseProxies()", () => {
     ["::ffff:10.0.0.1", "::ffff:a00:1", "0:0:0:0:0:ffff:0:0/96"],
   );
   test.for(NO_LISTS)("returns null for %j", (list) => {
-    expect(parseProxies(list)).toBeNull();
+    expect(parseNetworks(list)).toBeNull();
   });
 });

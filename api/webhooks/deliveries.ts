@@ -1,0 +1,180 @@
+import { sql } from "drizzle-orm";
+import type { Filters, Finality } from "../changes/read-changes.ts";
+import type { Database } from "../database/database.ts";
+import { compileStatement } from "../database/statement.ts";
+import { blockedOwner, webhook, webhookDelivery } from "../database/tables.ts";
+import type { Outcome } from "./send-message.ts";
+
+// What the worker reads and writes. Times are Postgres' own: all processes share its clock.
+
+/** A webhook, as far as the worker has to know all of them. */
+export type ListedWebhook = {
+  id: string;
+  filters: Filters;
+  chainIds: readonly number[];
+  finality: Finality;
+  /** By somebody, by the service, or because its owner is blocked. */
+  isPaused: boolean;
+  isFailing: boolean;
+  isDue: boolean;
+  /** How long its next message has waited; null if none does. */
+  waitedSeconds: number | null;
+};
+
+/** Where to send a message, and what signs it. */
+export type Receiver = { id: string; url: string; secrets: string[] };
+
+export type Delivery = { deliveryId: string; messageId: string; body: string };
+
+/** A message that has been sent, and may have arrived: it comes before all others. */
+export type Pending = Delivery & { after: string };
+
+export type DueWebhook = Receiver &
+  Pick<ListedWebhook, "filters" | "chainIds" | "finality"> & { cursor: string; pending: Pending | null };
+
+/** A message, and the cursor of its webhook once it is delivered. */
+export type NewMessage = { type: string; body: string; after: string };
+
+/** Time without a delivery after which a webhook is paused. */
+const GIVE_UP = sql`interval '3 days'`;
+/** Each pause is as long as the time since the first failure: pauses double, between these. */
+const FIRST_PAUSE = sql`interval '5 seconds'`;
+const LONGEST_PAUSE = sql`interval '6 hours'`;
+/** The receiver says that it is no more. */
+const GONE = 410;
+
+const value = sql.placeholder;
+
+const IS_PAUSED = sql`(w.paused_at is not null
+  or exists (select from ${blockedOwner} as blocked where blocked.owner = w.owner))`;
+const IS_DUE = sql`coalesce(w.next_attempt_at <= now(), true)`;
+const IS_PENDING = sql`(d.cursor is not null and d.delivered_at is null)`;
+const QUESTION = sql`w.id, w.filters, w.chain_ids::float8[] as "chainIds", w.finality`;
+const SECRETS = sql`array_remove(
+  array[w.secret, case when w.previous_secret_until > now() then w.previous_secret end], null) as secrets`;
+
+const LIST = compileStatement<ListedWebhook>(
+  "list-due-webhooks",
+  sql`select ${QUESTION}, ${IS_PAUSED} as "isPaused", w.failing_since is not null as "isFailing", ${IS_DUE} as "isDue",
+      extract(epoch from now() - d.created_at)::float8 as "waitedSeconds"
+    from ${webhook} as w left join ${webhookDelivery} as d on d.webhook_id = w.id and ${IS_PENDING}`,
+);
+
+const FIND = compileStatement<Omit<DueWebhook, "pending"> & { [Field in keyof Pending]: Pending[Field] | null }>(
+  "find-due-webhook",
+  sql`select ${QUESTION}, w.url, ${SECRETS}, w.cursor,
+      d.id as "deliveryId", d.message_id as "messageId", d.body, d.cursor as after
+    from ${webhook} as w left join ${webhookDelivery} as d on d.webhook_id = w.id and ${IS_PENDING}
+    where w.id = ${value("id")} and not ${IS_PAUSED} and ${IS_DUE}`,
+);
+
+/** None if the webhook is paused, deleted, or not at this cursor any more, or has another message that is pending. */
+const BEGIN = compileStatement<Receiver & { deliveryId: string }>(
+  "begin-webhook-delivery",
+  sql`with receiver as (
+      select w.id, w.url, ${SECRETS} from ${webhook} as w
+      where w.id = ${value("id")} and w.cursor = ${value("before")} and not ${IS_PAUSED}
+    ), begun as (
+      insert into ${webhookDelivery} (webhook_id, message_id, type, body, cursor)
+      select id, ${value("messageId")}::text, ${value("type")}::text, ${value("body")}::text, ${value("after")}::text
+      from receiver on conflict do nothing returning id
+    )
+    select receiver.*, begun.id as "deliveryId" from receiver, begun`,
+);
+
+const SENT = sql`attempts = attempts + 1, sent_at = now(), status = ${value("status")}::int, error = ${value("error")}::text,
+  answer = ${value("answer")}::text, milliseconds = ${value("milliseconds")}::int,
+  delivered_at = coalesce(delivered_at, case when ${value("isDelivered")}::boolean then now() end)`;
+
+/** None if another process has delivered it. */
+const SETTLE = compileStatement<{ pausedReason: string | null }>(
+  "settle-webhook-delivery",
+  sql`with sent as (
+      update ${webhookDelivery} set ${SENT} where id = ${value("deliveryId")} and delivered_at is null
+      returning webhook_id, cursor, delivered_at is not null as is_delivered, status, error
+    )
+    update ${webhook} as w set
+      cursor = case when is_delivered then sent.cursor else w.cursor end,
+      failing_since = case when not is_delivered then coalesce(failing_since, now()) end,
+      next_attempt_at = case when not is_delivered then least(
+        now() + greatest(${FIRST_PAUSE}, least(${LONGEST_PAUSE}, now() - coalesce(failing_since, now()))),
+        coalesce(failing_since, now()) + ${GIVE_UP}) end,
+      paused_at = case when not is_delivered and (status = ${sql.raw(`${GONE}`)} or now() >= failing_since + ${GIVE_UP})
+        then coalesce(paused_at, now()) else paused_at end,
+      paused_reason = case
+        when is_delivered or paused_at is not null then paused_reason
+        when status = ${sql.raw(`${GONE}`)} then 'The receiver answered 410 Gone.'
+        when now() >= failing_since + ${GIVE_UP} then 'No message was delivered for three days. The last attempt: ' || error
+      end
+    from sent where w.id = sent.webhook_id
+    returning case when paused_at is not null then paused_reason end as "pausedReason"`,
+);
+
+const SAVE = compileStatement<object>(
+  "save-webhook-cursor",
+  sql`update ${webhook} set cursor = ${value("after")}::text where id = ${value("id")} and cursor = ${value("before")}::text`,
+);
+
+const ASKED = compileStatement<Receiver & Delivery>(
+  "list-asked-webhook-deliveries",
+  sql`select distinct on (w.id) w.id, w.url, ${SECRETS}, d.id as "deliveryId", d.message_id as "messageId", d.body
+    from ${webhookDelivery} as d join ${webhook} as w on w.id = d.webhook_id
+    where d.is_asked and not exists (select from ${blockedOwner} as blocked where blocked.owner = w.owner)
+    order by w.id, d.id limit 100`,
+);
+
+const SETTLE_ASKED = compileStatement<object>(
+  "settle-asked-webhook-delivery",
+  sql`update ${webhookDelivery} set ${SENT}, is_asked = false where id = ${value("deliveryId")}`,
+);
+
+export const listDueWebhooks = (database: Database): Promise<ListedWebhook[]> => database.read("checks", LIST, {});
+
+/** Null if nothing may be sent to it now. */
+export const findDueWebhook = async (database: Database, id: string): Promise<DueWebhook | null> => {
+  const [found] = await database.read("checks", FIND, { id });
+  if (!found) return null;
+  const { deliveryId, messageId, body, after, ...due } = found;
+  const isPending = deliveryId !== null && messageId !== null && body !== null && after !== null;
+  return { ...due, pending: isPending ? { deliveryId, messageId, body, after } : null };
+};
+
+/**
+ * Stores a message before it is first sent. An answer may get lost: whatever becomes of the message's change, the
+ * receiver may have it, and must learn of its undoing.
+ */
+export const beginDelivery = async (
+  database: Database,
+  message: NewMessage & { id: string; messageId: string; before: string },
+): Promise<(Receiver & Delivery) | null> => {
+  const [begun] = await database.read("checks", BEGIN, message);
+  return begun ? { ...begun, messageId: message.messageId, body: message.body } : null;
+};
+
+/** Stores what became of a message. The cursor moves if it is delivered. */
+export const settleDelivery = async (
+  database: Database,
+  { deliveryId }: Pick<Delivery, "deliveryId">,
+  outcome: Outcome,
+): Promise<{ pausedReason: string | null } | null> =>
+  (await database.read("checks", SETTLE, { deliveryId, ...outcome }))[0] ?? null;
+
+/** Moves a cursor beyond changes that the webhook is not told of. */
+export const saveCursor = async (
+  database: Database,
+  moved: { id: string; before: string; after: string },
+): Promise<void> => {
+  await database.read("checks", SAVE, moved);
+};
+
+/** Tests, and messages to send again: of each webhook the first one. */
+export const listAskedDeliveries = (database: Database): Promise<(Receiver & Delivery)[]> =>
+  database.read("checks", ASKED, {});
+
+export const settleAskedDelivery = async (
+  database: Database,
+  { deliveryId }: Pick<Delivery, "deliveryId">,
+  outcome: Outcome,
+): Promise<void> => {
+  await database.read("checks", SETTLE_ASKED, { deliveryId, ...outcome });
+};

@@ -1,0 +1,65 @@
+import type { ChangeFeed, Follower, Head } from "../changes/change-feed.ts";
+import type { Position } from "../changes/change-cursor.ts";
+import type { Finality, NetworkChanges } from "../changes/read-changes.ts";
+import type { Shards } from "../shards/shards.ts";
+
+type NewsOptions = {
+  feed: ChangeFeed;
+  shards: Shards;
+  finality: Finality;
+  /** Called with changes, or with null if there may be some that were not seen. */
+  onNews: (chainId: number, changes: NetworkChanges | null) => void;
+};
+
+/** Follows the feed of all streams, so that a webhook reads the log only when there is something for it. */
+export class News implements Follower {
+  readonly isReader = false;
+  readonly finality: Finality;
+  readonly #options: NewsOptions;
+  readonly #heads = new Map<number, Head>();
+  /** Networks that can be answered for. */
+  readonly #reached = new Set<number>();
+
+  constructor(options: NewsOptions) {
+    this.#options = options;
+    this.finality = options.finality;
+    options.feed.add(this);
+  }
+
+  addChains(chains: Set<number>): void {
+    for (const { chainId } of this.#options.shards.chainStates()) chains.add(chainId);
+  }
+
+  receive(_before: Position, changes: NetworkChanges): null {
+    this.#options.onNews(changes.chainId, changes);
+    return null;
+  }
+
+  tellProgress(): void {
+    const { feed, shards, onNews } = this.#options;
+    for (const { chainId } of shards.chainStates()) {
+      const head = feed.findHead(this.finality, chainId);
+      if (head && head !== this.#heads.get(chainId)) {
+        head.join(this);
+        this.#heads.set(chainId, head);
+        this.#reached.delete(chainId);
+      }
+      if (!head?.reached) this.#reached.delete(chainId);
+      else if (!this.#reached.has(chainId)) {
+        this.#reached.add(chainId);
+        onNews(chainId, null);
+      }
+    }
+  }
+
+  /** It takes all changes at once. */
+  fallBehind(): void {}
+
+  /** The worker ends it. */
+  end(): void {}
+
+  close(): void {
+    for (const head of this.#heads.values()) head.leave(this);
+    this.#options.feed.remove(this);
+  }
+}
