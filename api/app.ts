@@ -104,10 +104,8 @@ export const createApp = async (
   app.use(takeTurns(metrics));
   if (hasDeveloperPage) {
     const contracts = { rpcUrls: settings.signInRpcUrls, limits: new VerificationLimits(now) };
-    const page = {
-      ...{ database: primary, keys, contracts, publicUrl, keysPerWallet, trustedProxies },
-      webhooks: settings.webhooks && { shards },
-    };
+    const owners = settings.webhooks && { ...settings.webhooks, shards };
+    const page = { database: primary, keys, contracts, publicUrl, keysPerWallet, trustedProxies, webhooks: owners };
     addDeveloperRoutes(app, page, admitToDeveloperPage(limiter));
   }
   app.options("/registry/checks", setRequestId, answerPreflight(["POST", "OPTIONS"], ["X-API-KEY", "Content-Type"]));

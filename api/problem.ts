@@ -13,6 +13,7 @@ export const PROBLEMS = {
   "method-not-allowed": { status: 405, title: "Method not allowed" },
   "request-timeout": { status: 408, title: "Request timeout" },
   "too-many-keys": { status: 409, title: "Too many API keys" },
+  "too-many-webhooks": { status: 409, title: "Too many webhooks" },
   "body-too-large": { status: 413, title: "Body too large" },
   "url-too-long": { status: 414, title: "URL too long" },
   "unsupported-body": { status: 415, title: "Body is not JSON" },

@@ -4,14 +4,8 @@ import type { Metrics } from "../metrics/metrics.ts";
 import { Problem } from "../problem.ts";
 import type { Shards } from "../shards/shards.ts";
 import type { Position } from "./change-cursor.ts";
-import {
-  type Asked,
-  type Filters,
-  type Finality,
-  type NetworkChanges,
-  type ReachedBlock,
-  readChanges,
-} from "./read-changes.ts";
+import type { Filters, Finality } from "./filters.ts";
+import { type Asked, type NetworkChanges, type ReachedBlock, readChanges } from "./read-changes.ts";
 
 /** How often the log is read: changes come within two seconds of their block. */
 const TICK_MS = 500;

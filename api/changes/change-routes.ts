@@ -29,7 +29,6 @@ import {
   type ChangeCursor,
   changeCursor,
   encodeChangeCursor,
-  nameQuestion,
   type Position,
   parseChangeCursor,
   START,
@@ -37,12 +36,12 @@ import {
 } from "./change-cursor.ts";
 import type { ChangeFeed } from "./change-feed.ts";
 import { ChangeStream, showLiveChange } from "./change-stream.ts";
+import type { Filters, Finality } from "./filters.ts";
 import {
   type Asked,
   areAllListed,
-  type Filters,
-  type Finality,
   type NetworkChanges,
+  nameChanges,
   type ReachedBlock,
   readChanges,
 } from "./read-changes.ts";
@@ -63,12 +62,12 @@ const type = z
 
 const { chainId, registry, partial, limit } = networkQuery;
 
-const LiveChange = ChangeSchema.omit({ direction: true })
+export const LiveChange = ChangeSchema.omit({ direction: true })
   .extend({ final: z.boolean().openapi({ description: "True if no reorg can undo it." }) })
   .openapi("Change");
 
 const { direction: _, ...change } = EXAMPLE_CHANGE;
-const EXAMPLE = { ...change, final: false };
+export const EXAMPLE_LIVE_CHANGE = { ...change, final: false };
 const EXAMPLE_CURSOR = "NQ6k5qK1vbk3WkZp~tnz1c0~1.ci0xs";
 const EXAMPLE_BLOCKS = { 1: { ...EXAMPLE_PAGE.blocks[1], finalized: EXAMPLE_PAGE.blocks[1].number - 60 } };
 
@@ -106,7 +105,8 @@ type Values = Filters &
     cursor?: ChangeCursor | "start" | undefined;
   };
 
-const query = {
+/** What to be told of. */
+export const changeQuery = {
   chainId,
   registry,
   wallet: wallet
@@ -117,10 +117,8 @@ const query = {
   contract: contract.optional(),
   type,
   finality,
-  cursor: changeCursor,
-  limit,
-  partial,
 };
+const query = { ...changeQuery, cursor: changeCursor, limit, partial };
 
 type AskedNetworks = Partial<Pick<NetworkValues, "chainId" | "registry">>;
 
@@ -149,8 +147,8 @@ export const addChanges = (app: ApiApp, parts: Parts): void => {
     request: parameters.request,
     responses: describeChanges(
       page,
-      { undo: [], changes: [EXAMPLE], blocks: EXAMPLE_BLOCKS, unanswered: [], next: EXAMPLE_CURSOR },
-      showExample("change", EXAMPLE) + showExample("progress", { blocks: EXAMPLE_BLOCKS }),
+      { undo: [], changes: [EXAMPLE_LIVE_CHANGE], blocks: EXAMPLE_BLOCKS, unanswered: [], next: EXAMPLE_CURSOR },
+      showExample("change", EXAMPLE_LIVE_CHANGE) + showExample("progress", { blocks: EXAMPLE_BLOCKS }),
     ),
   });
   addOperation(app, route, (c) => {
@@ -177,8 +175,7 @@ const start = (
 ): Started => {
   const cursor = lastEventId ?? given;
   const { registry, wallet, vault, delegate, contract, type } = filters;
-  const asked = chainId.toSorted((a, b) => a - b);
-  const name = nameQuestion([finality, asked, registry, wallet, vault, delegate, contract, type]);
+  const name = nameChanges(chainId, finality, filters);
   const question = { filters: { registry, wallet, vault, delegate, contract, type }, finality, name };
   // A network that cannot be answered for now has later all changes of the time in which it could not be.
   if (!cursor) {

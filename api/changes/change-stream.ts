@@ -4,14 +4,8 @@ import { inSlices } from "../slices.ts";
 import { showChange } from "../wallets/wallet-json.ts";
 import { encodeChangeCursor, type Position } from "./change-cursor.ts";
 import type { ChangeFeed, Follower, Head } from "./change-feed.ts";
-import {
-  type Asked,
-  areAllListed,
-  type Filters,
-  type Finality,
-  type NetworkChanges,
-  type ReadChange,
-} from "./read-changes.ts";
+import type { Filters, Finality } from "./filters.ts";
+import { type Asked, areAllListed, type NetworkChanges, type ReadChange } from "./read-changes.ts";
 
 /** Text that waits for a reader. */
 const ROOM_BYTES = 64 * 1024;

@@ -1,5 +1,3 @@
-import type { Address } from "viem";
-import type { RegistryVersion } from "../../registry/networks.ts";
 import type { Database } from "../database/database.ts";
 import type { PoolName } from "../database/pools.ts";
 import { notIndexed, type Problem } from "../problem.ts";
@@ -7,19 +5,16 @@ import { askPerShard } from "../shards/ask-per-shard.ts";
 import { describeChain, type Shards } from "../shards/shards.ts";
 import { findSchema } from "../wallets/ask-networks.ts";
 import { versionsOf } from "../wallets/wallet-parameters.ts";
-import { type ChangedBlock, createPosition, hashBlocks, MAX_INTEGER, type Position } from "./change-cursor.ts";
+import {
+  type ChangedBlock,
+  createPosition,
+  hashBlocks,
+  MAX_INTEGER,
+  nameQuestion,
+  type Position,
+} from "./change-cursor.ts";
 import { changesStatement, type FoundChange, type ReadBy } from "./change-statement.ts";
-
-export type Finality = "final" | "latest";
-
-export type Filters = {
-  registry: RegistryVersion | "both";
-  wallet?: Address | undefined;
-  vault?: Address | undefined;
-  delegate?: Address | undefined;
-  contract?: Address | undefined;
-  type?: "ALL" | "CONTRACT" | "TOKEN" | undefined;
-};
+import type { Filters, Finality } from "./filters.ts";
 
 /** A network to read, and from where: a position, from now on, or null for a time. */
 export type Asked = {
@@ -65,6 +60,13 @@ export const areAllListed = ({ registry, contract, type, ...wallets }: Filters):
 
 const findIndex = ({ vault, delegate, wallet }: Filters): ReadBy =>
   vault ? "vault" : delegate ? "delegate" : wallet ? "wallet" : "log";
+
+/** Names a question in its cursors. @param chainId - as asked for: all networks if empty */
+export const nameChanges = (chainId: readonly number[], finality: Finality, filters: Filters): string => {
+  const { registry, wallet, vault, delegate, contract, type } = filters;
+  const asked = chainId.toSorted((a, b) => a - b);
+  return nameQuestion([finality, asked, registry, wallet, vault, delegate, contract, type]);
+};
 
 /** Greater than any block. */
 const NO_BLOCK = Number.MAX_SAFE_INTEGER;

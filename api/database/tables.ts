@@ -1,10 +1,21 @@
 import { sql } from "drizzle-orm";
-import { bigint, boolean, customType, date, integer, jsonb, pgSchema, text, timestamp, uuid } from "drizzle-orm/pg-core";
+import {
+  bigint,
+  boolean,
+  customType,
+  date,
+  integer,
+  jsonb,
+  pgSchema,
+  text,
+  timestamp,
+  uuid,
+} from "drizzle-orm/pg-core";
 import type { Hex } from "viem";
 import type * as ponder from "../../ponder.schema.ts";
 import type { DelegationTypeV1, DelegationTypeV2 } from "../../registry/delegation.ts";
 import type { RegistryVersion } from "../../registry/networks.ts";
-import type { Filters, Finality } from "../changes/read-changes.ts";
+import type { Filters, Finality } from "../changes/filters.ts";
 
 // The tables that the API reads and writes, for drizzle. The index's tables are declared again because importing
 // ponder.schema.ts, and Ponder with it, would take the API seconds and 100 MB.

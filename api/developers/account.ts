@@ -1,5 +1,6 @@
 import type { Address } from "viem";
 import { checksumAddress } from "../delegations/checksum-address.ts";
+import { Problem } from "../problem.ts";
 
 /**
  * A signed-in account. A key pair is the same account on every chain. A contract is an account on its own chain only:
@@ -15,3 +16,6 @@ export const parseOwner = (owner: string): Account => {
   const [address = "", chainId] = owner.split(":").reverse();
   return { address: checksumAddress(address as Address), chainId: chainId === undefined ? null : Number(chainId) };
 };
+
+export const accountBlocked = (what: string) =>
+  new Problem("account-blocked", `The operator has blocked this account: it cannot create ${what}. Ask the operator.`);

@@ -12,13 +12,14 @@ import { keyName } from "../keys/key-name.ts";
 import type { TrustedProxies } from "../limits/client-address.ts";
 import { methodNotAllowed, Problem } from "../problem.ts";
 import { respond, respondJson } from "../respond.ts";
-import { formatOwner, parseOwner } from "./account.ts";
+import { accountBlocked, formatOwner, parseOwner } from "./account.ts";
 import { createCookie, readCookie, removeCookie } from "./cookies.ts";
 import { insertOwnedKey, listOwnedKeys, type OwnedKey, revokeOwnedKey } from "./owned-keys.ts";
 import { deleteSession, findSession, insertSession, insertSignIn, type StoredSession, takeSignIn } from "./sessions.ts";
 import { formatSignInMessage, SIGN_IN_MS, type Site } from "./sign-in-message.ts";
 import { findSite, requireOwnPage, requireSameOrigin } from "./site.ts";
 import type { ContractVerification } from "./verify-signature.ts";
+import { addWebhookRoutes, type OwnersWebhooks } from "./webhook-routes.ts";
 
 /** Dependencies of the developer page. */
 export type DeveloperPage = {
@@ -30,6 +31,8 @@ export type DeveloperPage = {
   publicUrl: string | null;
   keysPerWallet: number;
   trustedProxies: TrustedProxies | null;
+  /** Null: the page says nothing of webhooks. */
+  webhooks: OwnersWebhooks | null;
 };
 
 const SESSION_SECONDS = 12 * 3600;
@@ -76,6 +79,10 @@ export const addDeveloperRoutes = (app: ApiApp, page: DeveloperPage, admitReques
   app.all("/developers/api/keys", allowOwnPages("GET", "POST"), admitRequest);
   app.all("/developers/api/keys/:prefix", allowOwnPages("DELETE"), admitRequest);
   addKeyRoutes(app, page);
+  const { database, webhooks } = page;
+  if (!webhooks) return;
+  const parts = { database, webhooks, requireOwner: (c: ApiContext) => requireOwner(c, page) };
+  addWebhookRoutes(app, parts, { admitRequest, allowOwnPages });
 };
 
 const addChallengeRoute = (app: ApiApp, page: DeveloperPage): void => {
@@ -94,12 +101,13 @@ const addChallengeRoute = (app: ApiApp, page: DeveloperPage): void => {
 
 const addSessionRoutes = (app: ApiApp, page: DeveloperPage): void => {
   const { database } = page;
+  const offered = page.webhooks ? { hasWebhooks: true } : {};
   // The page asks before it knows whether anyone is signed in, so no session is no error.
   app.get("/developers/api/session", async (c) => {
     const site = findSite(c, page);
     if (site) requireSameOrigin(c, site);
     const session = site && (await readSession(c, database, site));
-    return respondJson(c, { origin: site?.origin ?? null, session: session && sessionJson(session) });
+    return respondJson(c, { origin: site?.origin ?? null, session: session && sessionJson(session), ...offered });
   });
 
   app.post("/developers/api/session", async (c) => {
@@ -108,7 +116,7 @@ const addSessionRoutes = (app: ApiApp, page: DeveloperPage): void => {
     const before = readCookie(c, "session", site);
     const token = createCookie(c, "session", site, SESSION_SECONDS);
     const expiresAt = await insertSession(database, { token, before, owner, seconds: SESSION_SECONDS });
-    return respondJson(c, { origin: site.origin, session: sessionJson({ owner, expiresAt }) });
+    return respondJson(c, { origin: site.origin, session: sessionJson({ owner, expiresAt }), ...offered });
   });
 
   app.delete("/developers/api/session", async (c) => {
@@ -182,7 +190,7 @@ const createKey = async ({ database, keysPerWallet }: DeveloperPage, owner: stri
   const limits = { maxKeys: keysPerWallet, maxKeysPerDay: keysPerWallet * REPLACEMENTS_PER_DAY };
   const key = await generateStoredKey(async (stored) => {
     const insertion = await insertOwnedKey(database, { ...stored, name, owner }, limits);
-    if (insertion.outcome === "blocked") throw accountBlocked();
+    if (insertion.outcome === "blocked") throw accountBlocked("keys");
     if (insertion.outcome === "too many today") throw tooManyKeysToday(limits.maxKeysPerDay, insertion.secondsToNext);
     if (insertion.outcome === "too many") {
       throw new Problem("too-many-keys", `A wallet may have ${keysPerWallet} keys here. Revoke one to make another.`);
@@ -192,9 +200,6 @@ const createKey = async ({ database, keysPerWallet }: DeveloperPage, owner: stri
   if (key === null) throw overloaded("No key could be made: others were made at the same time. Try again in a moment.");
   return key;
 };
-
-const accountBlocked = () =>
-  new Problem("account-blocked", "The operator has blocked this account: it cannot create keys. Ask the operator.");
 
 const tooManyKeysToday = (maxKeys: number, seconds: number) => {
   const time = new Date(Date.now() + seconds * 1000).toISOString().slice(0, 16).replace("T", " ");

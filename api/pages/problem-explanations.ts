@@ -26,7 +26,8 @@ export const PROBLEM_EXPLANATIONS: Record<ProblemName, { meaning: string; next: 
     next: "Start again at /developers, and sign the message without changes.",
   },
   "account-blocked": {
-    meaning: "The operator has blocked this account of the developer page. Its keys are refused.",
+    meaning:
+      "The operator has blocked this account of the developer page. Its keys are refused, and its webhooks get no messages.",
     next: "Ask the operator. Every operation works without a key, up to the rate limit.",
   },
   "cross-site": {
@@ -48,6 +49,10 @@ export const PROBLEM_EXPLANATIONS: Record<ProblemName, { meaning: string; next: 
   "too-many-keys": {
     meaning: "The wallet has the maximum number of API keys.",
     next: "Revoke an unused key, or ask the operator of the service.",
+  },
+  "too-many-webhooks": {
+    meaning: "The wallet has the maximum number of webhooks.",
+    next: "Delete one that is not used, or ask the operator of the service.",
   },
   "body-too-large": {
     meaning: "The body is larger than the service accepts. `detail` has the limit.",

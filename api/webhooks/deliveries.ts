@@ -1,5 +1,5 @@
 import { sql } from "drizzle-orm";
-import type { Filters, Finality } from "../changes/read-changes.ts";
+import type { Filters, Finality } from "../changes/filters.ts";
 import type { Database } from "../database/database.ts";
 import { compileStatement } from "../database/statement.ts";
 import { blockedOwner, webhook, webhookDelivery } from "../database/tables.ts";

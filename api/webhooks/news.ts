@@ -1,6 +1,7 @@
-import type { ChangeFeed, Follower, Head } from "../changes/change-feed.ts";
 import type { Position } from "../changes/change-cursor.ts";
-import type { Finality, NetworkChanges } from "../changes/read-changes.ts";
+import type { ChangeFeed, Follower, Head } from "../changes/change-feed.ts";
+import type { Finality } from "../changes/filters.ts";
+import type { NetworkChanges } from "../changes/read-changes.ts";
 import type { Shards } from "../shards/shards.ts";
 
 type NewsOptions = {

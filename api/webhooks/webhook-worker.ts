@@ -2,7 +2,8 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { Logger } from "pino";
 import type { ChangeFeed } from "../changes/change-feed.ts";
 import { isAsked } from "../changes/change-stream.ts";
-import type { Finality, NetworkChanges } from "../changes/read-changes.ts";
+import type { Finality } from "../changes/filters.ts";
+import type { NetworkChanges } from "../changes/read-changes.ts";
 import type { Database } from "../database/database.ts";
 import type { Metrics } from "../metrics/metrics.ts";
 import { Problem } from "../problem.ts";
@@ -117,7 +118,10 @@ export class WebhookWorker {
       for (const id of this.#webhooks.keys()) this.#news.add(id);
     }
     load.webhooks = countStates(listed);
-    load.lagSeconds = Math.max(0, ...listed.map(({ isPaused, waitedSeconds }) => (isPaused ? 0 : (waitedSeconds ?? 0))));
+    load.lagSeconds = Math.max(
+      0,
+      ...listed.map(({ isPaused, waitedSeconds }) => (isPaused ? 0 : (waitedSeconds ?? 0))),
+    );
     this.#follow(new Set(listed.flatMap(({ isPaused, finality }) => (isPaused ? [] : finality))));
     for (const asked of await listAskedDeliveries(database)) this.#occupy(asked.deliveryId, () => this.#answer(asked));
     this.#serve();
@@ -240,9 +244,11 @@ export class WebhookWorker {
     // Between two messages the process may have lost its right.
     if (!this.#lease.isHeld || this.#stopping.signal.aborted) throw new NotNow();
     const { signal } = this.#sending;
-    const outcome = await send({ url, body, headers: signMessage(secrets, { messageId, body }) }, signal).catch((error) => {
-      throw signal.aborted ? new NotNow() : error;
-    });
+    const outcome = await send({ url, body, headers: signMessage(secrets, { messageId, body }) }, signal).catch(
+      (error) => {
+        throw signal.aborted ? new NotNow() : error;
+      },
+    );
     load.deliveries[outcome.isDelivered ? "delivered" : outcome.status === null ? "unanswered" : "refused"]++;
     return outcome;
   }

@@ -1,7 +1,8 @@
 import { randomBytes } from "node:crypto";
 import { and, desc, eq, getTableColumns, isNotNull, isNull, lte, or, sql } from "drizzle-orm";
-import { encodeChangeCursor, nameQuestion } from "../changes/change-cursor.ts";
-import type { Filters, Finality } from "../changes/read-changes.ts";
+import { encodeChangeCursor } from "../changes/change-cursor.ts";
+import type { Filters, Finality } from "../changes/filters.ts";
+import { nameChanges } from "../changes/read-changes.ts";
 import type { Database } from "../database/database.ts";
 import { memoizeByDatabase } from "../database/memoize.ts";
 import { requireTables } from "../database/service-tables.ts";
@@ -12,11 +13,12 @@ import { generateSecret } from "./sign-message.ts";
 
 // What owners and operators do with webhooks. An owner has some; null is the operator, who may use all of them.
 
-/** What a webhook is told of. */
-export type WebhookQuestion = { chainId: readonly number[]; filters: Filters; finality: Finality };
-
-export type NewWebhook = WebhookQuestion & {
+export type NewWebhook = {
   url: string;
+  /** All networks if empty. */
+  chainId: readonly number[];
+  filters: Filters;
+  finality: Finality;
   /** Where to start: `start`, or a cursor of the same question. By default now. */
   cursor?: string | undefined;
 };
@@ -48,7 +50,12 @@ const prepared = memoizeByDatabase(({ db }) => {
     select id from ${webhookDelivery} as kept where kept.webhook_id = ${value("id")}
     order by id desc offset ${KEPT_DELIVERIES - 1} limit 1)`;
   return {
-    list: db.select(COLUMNS).from(webhook).where(mayUse).orderBy(webhook.createdAt, webhook.id).prepare("list-webhooks"),
+    list: db
+      .select(COLUMNS)
+      .from(webhook)
+      .where(mayUse)
+      .orderBy(webhook.createdAt, webhook.id)
+      .prepare("list-webhooks"),
     find: db.select(COLUMNS).from(webhook).where(isNamed).prepare("find-webhook"),
     // drizzle would insert into all columns.
     insert: compileStatement<{ id: string }>(
@@ -140,18 +147,11 @@ export const listWebhooks = (database: Database, owner: string | null) =>
 export const findWebhook = async (database: Database, id: string, owner: string | null): Promise<WebhookInfo | null> =>
   (await requireTables(database.run(() => prepared(database).find.execute({ id, owner }))))[0] ?? null;
 
-/** Names a question in its cursors, as GET /changes does. */
-export const nameWebhookQuestion = ({ chainId, filters, finality }: WebhookQuestion): string => {
-  const { registry, wallet, vault, delegate, contract, type } = filters;
-  const asked = chainId.toSorted((a, b) => a - b);
-  return nameQuestion([finality, asked, registry, wallet, vault, delegate, contract, type]);
-};
-
-const createCursor = (question: WebhookQuestion, cursor: string | undefined): string => {
+const createCursor = ({ chainId, finality, filters, cursor }: NewWebhook): string => {
   if (cursor !== undefined && cursor !== "start") return cursor;
   // On each network the changes after the last second: nothing has to be read, and no network has to answer now.
   const since = cursor === "start" ? 0 : Math.floor(Date.now() / 1000) - 1;
-  return encodeChangeCursor(nameWebhookQuestion(question), since, []);
+  return encodeChangeCursor(nameChanges(chainId, finality, filters), since, []);
 };
 
 /** Attempts to take a slot, which others may take at the same time. */
@@ -166,12 +166,12 @@ export const createWebhook = async (
   created: NewWebhook & { owner: string | null },
   max: number,
 ): Promise<{ id: string; secret: string } | "too many" | "blocked"> => {
-  const { owner, url, chainId, filters, finality, cursor } = created;
+  const { owner, url, chainId, filters, finality } = created;
   const id = `wh_${randomBytes(8).toString("hex")}`;
   const secret = generateSecret();
   const values = {
     ...{ id, secret, owner, url, finality, max },
-    cursor: createCursor(created, cursor),
+    cursor: createCursor(created),
     filters: JSON.stringify(filters),
     chainIds: chainId,
   };
