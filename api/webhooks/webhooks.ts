@@ -33,11 +33,12 @@ const value = sql.placeholder;
 /** What everyone who may see a webhook may see of it: never its secrets. */
 const { id, owner, url, filters, chainIds, finality, createdAt, failingSince, nextAttemptAt, pausedAt, pausedReason } =
   getTableColumns(webhook);
+// drizzle would leave out the table of a column in a subquery.
 const COLUMNS = {
   ...{ id, owner, url, filters, chainIds, finality, createdAt, failingSince, nextAttemptAt, pausedAt, pausedReason },
-  isBlocked: sql<boolean>`exists (select from ${blockedOwner} as blocked where blocked.owner = ${webhook.owner})`,
+  isBlocked: sql<boolean>`exists (select from ${blockedOwner} as blocked where blocked.owner = webhook.owner)`,
   lastDeliveredAt: sql<Date | null>`(
-    select max(delivered_at) from ${webhookDelivery} as delivery where delivery.webhook_id = ${webhook.id})`.mapWith(
+    select max(delivered_at) from ${webhookDelivery} as delivery where delivery.webhook_id = webhook.id)`.mapWith(
     webhookDelivery.deliveredAt,
   ),
 };

@@ -9,6 +9,7 @@ import { keyName } from "../../api/keys/key-name.ts";
 import { findDatabase } from "../../local/find-database.ts";
 import { describeError } from "../../process/program.ts";
 import { parseOptionalDatabaseUrl } from "../../process/settings.ts";
+import { formatMinute, type Output, printTable } from "../output.ts";
 
 const USAGE = `npm run keys -- <command>
 
@@ -21,13 +22,6 @@ const USAGE = `npm run keys -- <command>
 
 <key> is a prefix or a name as in "list", or the key itself. <owner> is an account as in "list".
 The database is DATABASE_URL, or that of a running "npm start" or "npm run dev".`;
-
-type Output = {
-  /** Prints a result for programs, to stdout. */
-  print: (text: string) => void;
-  /** Prints a message for people, to stderr. */
-  say: (text: string) => void;
-};
 
 const create = async (database: Database, name: string, { print, say }: Output): Promise<void> => {
   const key = await generateStoredKey((stored) => insertKey(database, { ...stored, name }));
@@ -111,21 +105,6 @@ const findKey = async (database: Database, text: string): Promise<KeyInfo> => {
     throw new Error(`Several keys have this name: ${prefixes}. Use one of these prefixes.`);
   }
   return key;
-};
-
-const formatMinute = (date: Date) => date.toISOString().slice(0, 16).replace("T", " ");
-
-const printTable = (print: Output["print"], head: readonly string[], rows: readonly (readonly string[])[]): void => {
-  const all = [head, ...rows];
-  const widths = head.map((_, column) => Math.max(...all.map((row) => row[column]?.length ?? 0)));
-  for (const row of all) {
-    print(
-      row
-        .map((cell, column) => cell.padEnd(widths[column] ?? 0))
-        .join("  ")
-        .trimEnd(),
-    );
-  }
 };
 
 type Command = (database: Database, output: Output) => Promise<void>;
