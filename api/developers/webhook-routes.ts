@@ -127,7 +127,7 @@ const addActionRoutes = (app: ApiApp, { database, requireOwner }: Page): void =>
     const { id } = await requireWebhook(c);
     const isKept = await sendAgain(database, id, c.req.param("message"));
     if (!isKept) throw new Problem("not-found", "This webhook keeps no message with this id.");
-    return respond(c, 202, null);
+    return respond(c, 204, null);
   });
 };
 

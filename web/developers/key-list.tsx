@@ -1,4 +1,5 @@
 import { Notice } from "../shared/notice.tsx";
+import { DayOrTime } from "./day-or-time.tsx";
 import type { KeyListJson, ListedKeyJson, NewKeyJson } from "./json.ts";
 import { NewKeyForm } from "./new-key-form.tsx";
 import { UsageChart } from "./usage-chart.tsx";
@@ -113,19 +114,5 @@ const KeyRow = ({ entry, usageDays, onRevoke }: KeyRowProps) => {
         Revoke
       </button>
     </li>
-  );
-};
-
-/** The day, or the time if it is today. */
-const DayOrTime = ({ at }: { at: string }) => {
-  const date = new Date(at);
-  const isToday = date.toDateString() === new Date().toDateString();
-  const text = isToday
-    ? `today, ${date.toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit" })}`
-    : date.toLocaleDateString("en-GB", { day: "numeric", month: "short", year: "numeric" });
-  return (
-    <time dateTime={at} title={date.toLocaleString("en-GB")}>
-      {text}
-    </time>
   );
 };

@@ -3,20 +3,22 @@ import { Address } from "../shared/address.tsx";
 import { describeFailure, fetchJson } from "../shared/fetch-json.ts";
 import { FailureNotice } from "../shared/notice.tsx";
 import { useJson } from "../shared/use-json.ts";
+import { ConfirmDialog } from "./confirm-dialog.tsx";
 import { isSessionExpired, type KeyListJson, type ListedKeyJson, type NewKeyJson, type SessionJson } from "./json.ts";
 import { KeyList } from "./key-list.tsx";
 import { MadeKey } from "./made-key.tsx";
-import { RevokeDialog } from "./revoke-dialog.tsx";
+import { Webhooks } from "./webhooks.tsx";
 
 type KeysProps = {
   session: SessionJson;
+  hasWebhooks: boolean;
   /** True if the user signed in on this page: the focus then moves to the list. */
   isJustSignedIn: boolean;
   onSignedOut: (isExpired: boolean) => void;
 };
 
-/** The keys of the signed-in wallet. */
-export const Keys = ({ session, isJustSignedIn, onSignedOut }: KeysProps) => {
+/** The keys of the signed-in wallet, and its webhooks. */
+export const Keys = ({ session, hasWebhooks, isJustSignedIn, onSignedOut }: KeysProps) => {
   const { result, retry } = useJson<KeyListJson>("/developers/api/keys");
   const [list, setList] = useState<KeyListJson | null>(null);
   const [made, setMade] = useState<NewKeyJson | null>(null);
@@ -76,17 +78,24 @@ export const Keys = ({ session, isJustSignedIn, onSignedOut }: KeysProps) => {
           onSessionExpired={() => onSignedOut(true)}
         />
       )}
+      {list && hasWebhooks && <Webhooks onSessionExpired={() => onSignedOut(true)} />}
       {!list && !result && <div class="skeleton placeholder" role="status" aria-label="Loading your keys" />}
       <p class="visually-hidden" role="status">
         {status}
       </p>
       {revoking && (
-        <RevokeDialog
-          target={revoking}
-          onRevoked={onRevoked}
+        <ConfirmDialog
+          title={`Revoke “${revoking.name}”?`}
+          path={`/developers/api/keys/${revoking.prefix}`}
+          confirmLabel="Revoke key"
+          onDone={onRevoked}
           onCancel={() => setRevoking(null)}
           onSessionExpired={() => onSignedOut(true)}
-        />
+        >
+          <p>
+            Programs that use <code>{revoking.prefix}…</code> stop working within a minute. This cannot be undone.
+          </p>
+        </ConfirmDialog>
       )}
     </>
   );

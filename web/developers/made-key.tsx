@@ -1,5 +1,5 @@
 import { useEffect, useRef } from "preact/hooks";
-import { CopyButton } from "../shared/address.tsx";
+import { Copyable } from "./copyable.tsx";
 import type { NewKeyJson } from "./json.ts";
 
 type MadeKeyProps = { made: NewKeyJson; wallet: string; onStored: () => void };
@@ -28,13 +28,3 @@ export const MadeKey = ({ made: { key, name }, wallet, onStored }: MadeKeyProps)
     </section>
   );
 };
-
-const Copyable = ({ label, text, what }: { label: string; text: string; what: string }) => (
-  <figure class="copyable">
-    <figcaption>{label}</figcaption>
-    <pre>
-      <code>{text}</code>
-    </pre>
-    <CopyButton text={text} what={what} />
-  </figure>
-);

@@ -16,13 +16,14 @@ const Developers = () => {
 
   if (result === null) return <div class="skeleton placeholder" role="status" aria-label="Loading" />;
   if (result.kind !== "ok") return <FailureNotice failure={result} retry={retry} />;
-  const { origin, session: initialSession } = result.value;
+  const { origin, session: initialSession, hasWebhooks = false } = result.value;
   if (origin === null) return <NotSetUp />;
   if (origin !== location.origin) return <OtherOrigin origin={origin} />;
   const { session, isExpired } = changed ?? { session: initialSession, isExpired: false };
   return session ? (
     <Keys
       session={session}
+      hasWebhooks={hasWebhooks}
       isJustSignedIn={changed !== null}
       onSignedOut={(isExpired) => setChanged({ session: null, isExpired })}
     />

@@ -1,45 +1,51 @@
+import type { ComponentChildren } from "preact";
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { describeFailure, fetchJson } from "../shared/fetch-json.ts";
-import { isSessionExpired, type ListedKeyJson } from "./json.ts";
+import { isSessionExpired } from "./json.ts";
 
-type RevokeDialogProps = {
-  target: ListedKeyJson;
-  onRevoked: () => void;
+type ConfirmDialogProps = {
+  title: string;
+  /** What is deleted. */
+  path: string;
+  confirmLabel: string;
+  onDone: () => void;
   onCancel: () => void;
   onSessionExpired: () => void;
+  children: ComponentChildren;
 };
 
-/** Asks for confirmation, because revoking cannot be undone. */
-export const RevokeDialog = ({
-  target: { name, prefix },
-  onRevoked,
+/** Asks for confirmation of a DELETE, which cannot be undone. */
+export const ConfirmDialog = ({
+  title,
+  path,
+  confirmLabel,
+  onDone,
   onCancel,
   onSessionExpired,
-}: RevokeDialogProps) => {
+  children,
+}: ConfirmDialogProps) => {
   const dialog = useRef<HTMLDialogElement>(null);
   const [isBusy, setBusy] = useState(false);
   const [error, setError] = useState<string | null>(null);
   // Opens before the next paint, so that the next key press goes to the dialog.
   useLayoutEffect(() => dialog.current?.showModal(), []);
 
-  const revoke = async () => {
+  const confirm = async () => {
     setBusy(true);
-    const result = await fetchJson(`/developers/api/keys/${prefix}`, { method: "DELETE" });
+    const result = await fetchJson(path, { method: "DELETE" });
     setBusy(false);
     if (result.kind === "ok") {
       // Closes first: elements behind an open dialog cannot take the focus.
       dialog.current?.close();
-      onRevoked();
+      onDone();
     } else if (isSessionExpired(result)) onSessionExpired();
     else setError(describeFailure(result));
   };
 
   return (
-    <dialog ref={dialog} class="card" aria-labelledby="revoke-title" onClose={onCancel}>
-      <h2 id="revoke-title">Revoke “{name}”?</h2>
-      <p>
-        Programs that use <code>{prefix}…</code> stop working within a minute. This cannot be undone.
-      </p>
+    <dialog ref={dialog} class="card" aria-labelledby="confirm-title" onClose={onCancel}>
+      <h2 id="confirm-title">{title}</h2>
+      {children}
       {error && (
         <p class="error-line" role="alert">
           {error}
@@ -49,8 +55,8 @@ export const RevokeDialog = ({
         <button type="button" class="button" onClick={() => dialog.current?.close()}>
           Keep it
         </button>
-        <button type="button" class="button danger" disabled={isBusy} onClick={revoke}>
-          Revoke key
+        <button type="button" class="button danger" disabled={isBusy} onClick={confirm}>
+          {confirmLabel}
         </button>
       </div>
     </dialog>
