@@ -40,6 +40,7 @@ import { EXPOSED_HEADERS, respondProblem } from "./respond.ts";
 import type { ApiSettings } from "./settings.ts";
 import { Shards } from "./shards/shards.ts";
 import { addWalletQuestions } from "./wallets/wallet-routes.ts";
+import { describeWebhooks } from "./webhooks/describe-webhooks.ts";
 import { createSender } from "./webhooks/send-message.ts";
 import { WebhookWorker } from "./webhooks/webhook-worker.ts";
 
@@ -121,6 +122,7 @@ export const createApp = async (
   addNetworks(app, dependencies);
   addInsights(app, insights);
   addHealth(app, { ...dependencies, digests }, build);
+  describeWebhooks(app);
   const document = describeService(app, build.version, hasDeveloperPage);
   await addDocument(app, "/openapi.json", JSON.stringify(document), "application/json");
   const pages = PAGES.filter(({ name }) => hasDeveloperPage || name !== "developers");

@@ -405,9 +405,90 @@ export interface paths {
     trace?: never;
   };
 }
-export type webhooks = Record<string, never>;
+export interface webhooks {
+  "delegation.changed": {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    get?: never;
+    put?: never;
+    /**
+     * delegation.changed
+     * @description A delegation was made, changed in amount or revoked. In the order of each network, at least once. Signed as Standard Webhooks says. The operator of a service decides if it has webhooks.
+     */
+    post: operations["delegation-changed"];
+    delete?: never;
+    options?: never;
+    head?: never;
+    patch?: never;
+    trace?: never;
+  };
+  "delegation.undone": {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    get?: never;
+    put?: never;
+    /**
+     * delegation.undone
+     * @description With `finality=latest`, after a reorg: every change of this network after this block is void. What the chain has instead follows. Signed as Standard Webhooks says. The operator of a service decides if it has webhooks.
+     */
+    post: operations["delegation-undone"];
+    delete?: never;
+    options?: never;
+    head?: never;
+    patch?: never;
+    trace?: never;
+  };
+}
 export interface components {
   schemas: {
+    Change: {
+      /**
+       * @description changed: another amount.
+       * @enum {string}
+       */
+      kind: "made" | "changed" | "revoked";
+      /** @description The registry's event. */
+      event: string;
+      chainId: number;
+      /** @enum {string} */
+      registry: "v1" | "v2";
+      /** @enum {string} */
+      type: "ALL" | "CONTRACT" | "TOKEN";
+      /**
+       * @description null in v1.
+       * @enum {string|null}
+       */
+      tokenStandard: "ERC721" | "ERC20" | "ERC1155" | null;
+      /** @description The cold wallet, which issued the delegation. */
+      vault: string;
+      /** @description The hot wallet, which acts for it. */
+      delegate: string;
+      /** @description null: not limited to a contract. */
+      contract: string | null;
+      /** @description null: not limited to a token. */
+      tokenId: string | null;
+      /** @description bytes32; zero is full rights. */
+      rights: string;
+      /** @description The delegated balance, for ERC20 and ERC1155. */
+      amount: string | null;
+      blockNumber: number;
+      /** @description Seconds since 1970. */
+      blockTimestamp: number;
+      transactionHash: string;
+      logIndex: number;
+      /** @description The number of the change among those of its event. */
+      ordinal: number;
+      /** @description True if no reorg can undo it. */
+      final: boolean;
+    };
     Proof: {
       /** @description True, false, or the digits of a balance. */
       result: boolean | string;
@@ -613,46 +694,6 @@ export interface components {
       logIndex: number;
       /** @description The number of the change among those of its event. */
       ordinal: number;
-    };
-    Change: {
-      /**
-       * @description changed: another amount.
-       * @enum {string}
-       */
-      kind: "made" | "changed" | "revoked";
-      /** @description The registry's event. */
-      event: string;
-      chainId: number;
-      /** @enum {string} */
-      registry: "v1" | "v2";
-      /** @enum {string} */
-      type: "ALL" | "CONTRACT" | "TOKEN";
-      /**
-       * @description null in v1.
-       * @enum {string|null}
-       */
-      tokenStandard: "ERC721" | "ERC20" | "ERC1155" | null;
-      /** @description The cold wallet, which issued the delegation. */
-      vault: string;
-      /** @description The hot wallet, which acts for it. */
-      delegate: string;
-      /** @description null: not limited to a contract. */
-      contract: string | null;
-      /** @description null: not limited to a token. */
-      tokenId: string | null;
-      /** @description bytes32; zero is full rights. */
-      rights: string;
-      /** @description The delegated balance, for ERC20 and ERC1155. */
-      amount: string | null;
-      blockNumber: number;
-      /** @description Seconds since 1970. */
-      blockTimestamp: number;
-      transactionHash: string;
-      logIndex: number;
-      /** @description The number of the change among those of its event. */
-      ordinal: number;
-      /** @description True if no reorg can undo it. */
-      final: boolean;
     };
     Networks: {
       /** @description Without an answer, if the newest indexed block is older. */
@@ -3018,6 +3059,121 @@ export interface operations {
         content: {
           "application/problem+json": components["schemas"]["Problem"];
         };
+      };
+    };
+  };
+  "delegation-changed": {
+    parameters: {
+      query?: never;
+      header: {
+        /** @description The same in each attempt: whoever has seen it can ignore it. */
+        "webhook-id": string;
+        /** @description When it was sent, in seconds since 1970. */
+        "webhook-timestamp": string;
+        /** @description Signatures, separated by spaces: two for a day after the secret was replaced. One of them has to be right. */
+        "webhook-signature": string;
+      };
+      path?: never;
+      cookie?: never;
+    };
+    requestBody?: {
+      content: {
+        /**
+         * @example {
+         *       "type": "delegation.changed",
+         *       "timestamp": "2024-05-29T16:26:40.000Z",
+         *       "data": {
+         *         "kind": "made",
+         *         "event": "DelegateAll",
+         *         "chainId": 1,
+         *         "registry": "v2",
+         *         "type": "ALL",
+         *         "tokenStandard": null,
+         *         "vault": "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266",
+         *         "delegate": "0x70997970C51812dc3A010C7d01b50e0d17dc79C8",
+         *         "contract": null,
+         *         "tokenId": null,
+         *         "rights": "0x0000000000000000000000000000000000000000000000000000000000000000",
+         *         "amount": null,
+         *         "blockNumber": 20000000,
+         *         "blockTimestamp": 1717000000,
+         *         "transactionHash": "0xabababababababababababababababababababababababababababababababab",
+         *         "logIndex": 42,
+         *         "ordinal": 0,
+         *         "final": false
+         *       }
+         *     }
+         */
+        "application/json": {
+          /** @enum {string} */
+          type: "delegation.changed";
+          /**
+           * Format: date-time
+           * @description The time of the block; of an undo, when it was found.
+           */
+          timestamp: string;
+          data: components["schemas"]["Change"];
+        };
+      };
+    };
+    responses: {
+      /** @description Delivered, as any 2xx within 10 s. */
+      204: {
+        headers: {
+          [name: string]: unknown;
+        };
+        content?: never;
+      };
+    };
+  };
+  "delegation-undone": {
+    parameters: {
+      query?: never;
+      header: {
+        /** @description The same in each attempt: whoever has seen it can ignore it. */
+        "webhook-id": string;
+        /** @description When it was sent, in seconds since 1970. */
+        "webhook-timestamp": string;
+        /** @description Signatures, separated by spaces: two for a day after the secret was replaced. One of them has to be right. */
+        "webhook-signature": string;
+      };
+      path?: never;
+      cookie?: never;
+    };
+    requestBody?: {
+      content: {
+        /**
+         * @example {
+         *       "type": "delegation.undone",
+         *       "timestamp": "2024-05-29T16:26:40.000Z",
+         *       "data": {
+         *         "chainId": 1,
+         *         "afterBlock": 20000000
+         *       }
+         *     }
+         */
+        "application/json": {
+          /** @enum {string} */
+          type: "delegation.undone";
+          /**
+           * Format: date-time
+           * @description The time of the block; of an undo, when it was found.
+           */
+          timestamp: string;
+          data: {
+            chainId: number;
+            afterBlock: number;
+          };
+        };
+      };
+    };
+    responses: {
+      /** @description Delivered, as any 2xx within 10 s. */
+      204: {
+        headers: {
+          [name: string]: unknown;
+        };
+        content?: never;
       };
     };
   };

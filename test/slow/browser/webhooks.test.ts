@@ -1,5 +1,12 @@
 import { expect } from "vitest";
-import { test as base, DARK_DESKTOP, expectAccessibleOn, findHeading, LIGHT_PHONE } from "../../support/browser.ts";
+import {
+  test as base,
+  DARK_DESKTOP,
+  expectAccessibleOn,
+  findHeading,
+  LIGHT_PHONE,
+  signInWithWallet,
+} from "../../support/browser.ts";
 import { describeWithPrograms } from "../../support/run.ts";
 import { waitUntil } from "../../support/setup.ts";
 import { startReceiver, verify, WEBHOOKS_ON } from "../../support/webhooks.ts";
@@ -7,7 +14,10 @@ import { startReceiver, verify, WEBHOOKS_ON } from "../../support/webhooks.ts";
 const test = base.extend("env", WEBHOOKS_ON).extend("site", ({ api }) => api);
 
 describeWithPrograms(["chromium"], "webhooks on the developer page", () => {
-  test("are made, tested, paused, resumed, given another secret and deleted", async ({ developerPage: page }) => {
+  test("are made, tested, paused, resumed, given another secret and deleted", async ({ open, wallet }) => {
+    // The browser reports the refused URL.
+    const page = await open("/developers", { ...wallet, allowed: /400 \(Bad Request\)/ });
+    await signInWithWallet(page);
     let status = 200;
     const receiver = await startReceiver(() => status);
     await page.getByLabel("URL of your server").fill("ftp://example.com");
