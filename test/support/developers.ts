@@ -136,6 +136,7 @@ const PATHS: Description["paths"] = {
     delete: describe(),
   },
   keys: { get: describe(), post: describe({ name: "key" }) },
+  webhooks: { get: describe(), post: describe({ url: "https://example.com/", vault: `0x${"1".repeat(40)}` }) },
   "keys/{prefix}": {
     delete: { ...describe(), parameters: [{ name: "prefix", in: "path", required: true, schema: { type: "string" } }] },
   },
