@@ -58,6 +58,7 @@ test(".env.example shows the default of every setting that has one", () => {
       "DATABASE_READ_URL",
       "PUBLIC_URL",
       "QUIET_CHAINS",
+      "WEBHOOK_ALLOWED_NETWORKS",
       ...Object.keys(PASSWORDS),
       "POSTGRES_PASSWORD",
       "GRAFANA_PASSWORD",

@@ -150,6 +150,13 @@ describeWithPrograms(["docker-compose", "python3"], "docker-compose.yml", () => 
     for (const shard of rest) expect(shard).toEqual(rest[0]);
   });
 
+  test("gives only the API another way out with ops/compose/webhooks.yml", () => {
+    const { services } = readCompose({ files: ["ops/compose/webhooks.yml"] });
+    expect(services.api?.environment?.WEBHOOKS).toBe("on");
+    const names = Object.keys(services).filter((name) => "outside" in (services[name]?.networks ?? {}));
+    expect(names.sort()).toEqual(["api", "indexer"]);
+  });
+
   test("publishes private ports to this machine only with ops/compose/local-ports.yml", () => {
     const { services } = readCompose({ files: ["ops/compose/local-ports.yml"] });
     for (const [name, { ports = [] }] of Object.entries(services)) {
