@@ -95,7 +95,10 @@ export const useExamples = () => {
     moduleResolution: "bundler",
     moduleDetection: "force",
     allowImportingTsExtensions: true,
-    paths: { "delegation-registry-client": [join(ROOT, "client/src/index.ts")] },
+    paths: {
+      "delegation-registry-client": [join(ROOT, "client/src/index.ts")],
+      "delegation-registry-client/*": [join(ROOT, "client/src/*.ts")],
+    },
   };
   write("tsconfig.json", JSON.stringify({ compilerOptions, include: ["typed-*.mts"] }));
 
