@@ -37,7 +37,7 @@ test("create, list, test, deliveries, again, rotate, pause, delete", async ({ ap
 });
 
 test("bad arguments are named", async ({ databaseUrl }) => {
-  const bad = await runWebhooks(databaseUrl, "create", "--url", "ftp://x", "--chain", "5", "--cursor", "x");
+  const bad = await runWebhooks(databaseUrl, "create", "--url", "ftp://x", "--chain", "123456789", "--cursor", "x");
   expect(bad.code).toBe(1);
   for (const name of ["url", "chainId", "cursor"]) expect(bad.stderr).toContain(name);
   for (const args of [[], ["none"], ["test"], ["list", "x"]]) {
