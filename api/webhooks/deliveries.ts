@@ -27,7 +27,7 @@ export type Receiver = { id: string; url: string; secrets: string[] };
 export type Delivery = { deliveryId: string; messageId: string; body: string };
 
 /** A message that has been sent, and may have arrived: it comes before all others. */
-export type Pending = Delivery & { after: string };
+type Pending = Delivery & { after: string };
 
 export type DueWebhook = Receiver &
   Pick<ListedWebhook, "filters" | "chainIds" | "finality"> & { cursor: string; pending: Pending | null };

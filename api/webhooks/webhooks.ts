@@ -24,7 +24,7 @@ export type NewWebhook = {
 };
 
 /** Deliveries of a webhook that are kept. */
-export const KEPT_DELIVERIES = 50;
+const KEPT_DELIVERIES = 50;
 /** Time for which a secret is used after it has been replaced. */
 const ROTATION_HOURS = 24;
 

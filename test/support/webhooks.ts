@@ -11,7 +11,7 @@ import { readServedSchema } from "./index-copy.ts";
 /** Settings of an API whose webhooks reach this machine. */
 export const WEBHOOKS_ON = { WEBHOOKS: "on", WEBHOOK_ALLOWED_NETWORKS: "127.0.0.0/8" };
 
-export type WebhookMessage =
+type WebhookMessage =
   | { type: "delegation.changed"; timestamp: string; data: LiveChange }
   | { type: "delegation.undone"; timestamp: string; data: { chainId: number; afterBlock: number } }
   | { type: "webhook.test"; timestamp: string; data: { webhook: string } };

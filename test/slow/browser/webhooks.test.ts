@@ -27,13 +27,13 @@ describeWithPrograms(["chromium"], "webhooks on the developer page", () => {
     await page.getByLabel("Contract").fill("0xBC4CA0EdA7647A8aB7C2061c2E118A18a936f13D");
     await page.getByLabel("When").selectOption("latest");
     await page.getByRole("button", { name: "Make a webhook" }).click();
-    const readSecret = () => page.locator(".made-key pre").innerText();
+    const readSecret = () => page.locator(".made-key pre").textContent();
     const secret = await readSecret();
     expect(secret).toMatch(/^whsec_/);
     await expectAccessibleOn(page, [LIGHT_PHONE, DARK_DESKTOP]);
     await page.getByRole("button", { name: "I have stored it" }).click();
     const card = page.locator(".webhook");
-    expect(await card.innerText()).toContain("contract 0xbc4c…f13d, at once");
+    expect(await card.textContent()).toContain("contract 0xbc4c…f13d, at once");
 
     await page.getByRole("button", { name: "Send a test" }).click();
     await card.locator(".delivery .good", { hasText: "200" }).waitFor();
