@@ -259,6 +259,7 @@ const violateBody = (operation: Operation, { schema, example }: NonNullable<Oper
     ...listFields(schema).flatMap(({ path, schema: field, isRequired }) => [
       ...["{}", "[]", "true", "1.5"]
         .filter((json) => !(json === "{}" && field.properties) && !(json === "[]" && isArray(field)))
+        .filter((json) => !(json === "true" && isOfType(field, "boolean")))
         .map((json) => violate(path, `is ${json}`, json)),
       ...(field.enum ? [violate(path, "is another word", '"other"')] : []),
       ...(isRequired ? [violate(path, "is missing", null)] : []),

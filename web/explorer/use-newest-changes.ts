@@ -67,8 +67,10 @@ const isUndone = (undos: readonly Omit<Undo, "at">[], { chainId, blockNumber }: 
 export const keyOf = ({ chainId, blockNumber, logIndex, ordinal }: NewestChangeJson): string =>
   [chainId, blockNumber, logIndex, ordinal].join();
 
+/** As the service lists them: networks with the same time one after the other. */
 const newestFirst = (a: NewestChangeJson, b: NewestChangeJson): number =>
   b.blockTimestamp - a.blockTimestamp ||
+  a.chainId - b.chainId ||
   b.blockNumber - a.blockNumber ||
   b.logIndex - a.logIndex ||
   b.ordinal - a.ordinal;
