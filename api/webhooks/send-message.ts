@@ -154,7 +154,7 @@ const post = ({ target, addresses, headers, body, ca, signal }: Post) =>
         : requestHttp(target, options);
     let fail: (error: Error) => void = reject;
     request.on("error", (error) => fail(error));
-    request.on("close", () => reject(new Error("The connection was closed.")));
+    request.on("close", () => fail(new Error("The connection was closed.")));
     request.on("response", (response) => {
       const { statusCode: status = 0 } = response;
       const chunks: Buffer[] = [];
