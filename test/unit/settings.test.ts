@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { parseApiSettings } from "../../api/settings.ts";
+import { isInNetworks } from "../../api/webhooks/receiver-address.ts";
 import { parseIndexerSettings } from "../../indexer/settings.ts";
 import { parseAll, parseDatabaseUrl, parseOptionalDatabaseUrl, SettingsError } from "../../process/settings.ts";
 
@@ -136,6 +137,7 @@ describe("parseApiSettings()", () => {
       publicUrl: null,
       hasDeveloperPage: true,
       keysPerWallet: 5,
+      webhooks: null,
       signInRpcUrls: new Map(),
       proofRpcUrls: new Map(),
       metricsHost: "127.0.0.1",
@@ -159,6 +161,8 @@ describe("parseApiSettings()", () => {
       PUBLIC_URL: "https://api.example/s3cret",
       DEVELOPER_PORTAL: "yes",
       DEVELOPER_KEYS_PER_WALLET: "0",
+      WEBHOOKS: "yes",
+      WEBHOOK_ALLOWED_NETWORKS: "private",
       PONDER_RPC_URL_1: "htp:/rpc.example/s3cret",
       METRICS_PORT: "99999",
     };
@@ -233,6 +237,16 @@ describe("parseApiSettings()", () => {
     ]);
   });
 
+  test("lets webhooks reach no network that is not public, except those of WEBHOOK_ALLOWED_NETWORKS", () => {
+    expect(parseApiSettings({ WEBHOOKS: "on" }).webhooks).toEqual({ allowedNetworks: null });
+    const { webhooks } = parseApiSettings({ WEBHOOKS: "on", WEBHOOK_ALLOWED_NETWORKS: "127.0.0.0/8, fd00::/8" });
+    const reached = ["127.0.0.1", "fd00::1", "10.0.0.1"].map((each) =>
+      isInNetworks(each, webhooks?.allowedNetworks ?? null),
+    );
+    expect(reached).toEqual([true, true, false]);
+    expect(parseApiSettings({ WEBHOOKS: "off", WEBHOOK_ALLOWED_NETWORKS: "127.0.0.0/8" }).webhooks).toBeNull();
+  });
+
   test("accepts PUBLIC_URL, RATE_LIMIT_STORE and TRUST_PROXY in all their forms", () => {
     for (const url of [
       "https://api.example",
@@ -297,6 +311,12 @@ describe("parseApiSettings()", () => {
       // A trusted proxy may claim any address: trusting all addresses would disable the limit.
       ...["0.0.0.0/0", "0.0.0.0/1", "::/0", "::/8", "::/64", "::fffe:0:0/95", "::ffff:10.0.0.0/104"],
       ...["true", "10.0.0.0/33", "10.0.0.0/", "10.0.0.1,,", "10.0.0.256"],
+    ],
+    ["WEBHOOKS", /^WEBHOOKS must be on or off/, "yes", "On", "true"],
+    [
+      "WEBHOOK_ALLOWED_NETWORKS",
+      /^WEBHOOK_ALLOWED_NETWORKS must be networks that webhooks may reach although they are not public/,
+      ...["off", "localhost", "0.0.0.0/0", "::/0", "127.0.0.0/33", "127.0.0.1,,"],
     ],
   ] as const)("refuses a bad %s", ([name, problem, ...values]) => {
     for (const value of values) expect(apiProblems({ [name]: value }), value).toEqual([expect.stringMatching(problem)]);
