@@ -7,13 +7,13 @@ import { describeWithPrograms, ROOT } from "../support/run.ts";
 
 // Other languages and error handling: test/slow/examples.test.ts.
 
-const { host, runLine, expectDocumented } = useExamples();
+const { host, runLine, testBlocks } = useExamples();
 
 for (const { document, language, program, blocks } of [...examples, ...recipes].filter(({ language }) =>
   ["sh", "ts"].includes(language),
 )) {
   describeWithPrograms([program], `${document}, ${language}`, () => {
-    test.for(blocks)("prints the documented output: %s", ([, block]) => expectDocumented(block));
+    testBlocks(blocks);
   });
 }
 

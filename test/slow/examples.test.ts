@@ -7,7 +7,7 @@ import { describeWithPrograms, ROOT } from "../support/run.ts";
 
 // Programs of docs/api.md in the languages that test/api/examples.test.ts leaves out, and their handling of errors.
 
-const { host, run, write, prepare, expectDocumented } = useExamples();
+const { host, run, write, prepare, testBlocks } = useExamples();
 const programs = examples.filter(({ language }) => language !== "sh");
 
 type Fault = (response: ServerResponse) => void;
@@ -55,14 +55,14 @@ const WRONG_BODY: Record<string, Fault> = {
 
 for (const { language, program, blocks } of recipes.filter(({ language }) => language !== "ts")) {
   describeWithPrograms([program], `docs/recipes.md, ${language}`, () => {
-    test.for(blocks)("prints the documented output: %s", ([, block]) => expectDocumented(block));
+    testBlocks(blocks);
   });
 }
 
 for (const { language, program, blocks } of programs) {
   describeWithPrograms([program], `docs/api.md, ${language}`, () => {
     // The fast suite runs TypeScript.
-    if (language !== "ts") test.for(blocks)("prints the documented output: %s", ([, block]) => expectDocumented(block));
+    if (language !== "ts") testBlocks(blocks);
 
     const clients = blocks.filter(([, { code }]) => code.includes("Retry-After"));
 
@@ -118,9 +118,9 @@ for (const { language, program, blocks } of programs) {
   });
 }
 
-test("the TypeScript programs of docs/api.md pass a strict type check", async () => {
-  const blocks = programs.flatMap(({ language, blocks }) => (language === "ts" ? blocks : []));
-  for (const [, { line, code }] of blocks) write(`typed-${line}.mts`, code);
+test("the TypeScript programs of docs/api.md and docs/recipes.md pass a strict type check", async () => {
+  const blocks = [...programs, ...recipes].flatMap(({ language, blocks }) => (language === "ts" ? blocks : []));
+  for (const [index, [, { code }]] of blocks.entries()) write(`typed-${index}.mts`, code);
   const { stdout } = await run(process.execPath, [join(ROOT, "node_modules/typescript/bin/tsc")]);
   expect(stdout).toBe("");
 });

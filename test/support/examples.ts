@@ -1,10 +1,13 @@
 import { execFile } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, beforeAll, expect } from "vitest";
+import { afterAll, beforeAll, expect, test } from "vitest";
 import { type Api, createSampleDatabase, FRESH_FOR_A_DAY, launchApi } from "./api.ts";
 import { ROOT } from "./run.ts";
+import { createDatabase } from "./setup.ts";
 
 // Runs the examples of docs/api.md and docs/recipes.md against an API over the sandbox's samples.
 
@@ -53,6 +56,34 @@ const readExamples = (document: Document) => {
 export const examples = readExamples("docs/api.md");
 export const recipes = readExamples("docs/recipes.md").filter(({ blocks }) => blocks.length > 0);
 
+/** Recipes that find what an earlier run has left. */
+const isRepeatable = ({ code }: Block): boolean => /create table|DISCORD_API/.test(code);
+
+const TOKEN = "token of a bot";
+/** The members of the recipe, by whether their wallet may act. */
+const [ALLOWED, REMOVED] = ["80351110224678912", "53908232506183680"] as const;
+const ROLE_PATH = /^\/guilds\/81384788765712384\/members\/(\d+)\/roles\/41771983423143936$/;
+
+/** Stands in for Discord's API with one role of one guild. */
+const launchDiscord = async () => {
+  const holders = new Set<string>();
+  const server = createServer(({ method, url = "", headers }, response) => {
+    const [, member] = ROLE_PATH.exec(url) ?? [];
+    if (!member || headers.authorization !== `Bot ${TOKEN}`) response.writeHead(400).end();
+    else {
+      if (method === "PUT") holders.add(member);
+      if (method === "DELETE") holders.delete(member);
+      response.writeHead(204).end();
+    }
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const stop = () => {
+    server.closeAllConnections();
+    server.close();
+  };
+  return { holders, stop, url: `http://127.0.0.1:${(server.address() as AddressInfo).port}` };
+};
+
 type Run = { exitCode: number; stdout: string; stderr: string };
 
 /** Sets up a folder and an API for the examples of a test file. */
@@ -60,12 +91,18 @@ export const useExamples = () => {
   const folder = mkdtempSync(join(tmpdir(), "delegation-registry-examples-"));
   let api: Api;
   let databaseUrl: string;
+  let discord: Awaited<ReturnType<typeof launchDiscord>>;
+  /** What recipes need of their own. */
+  let env: NodeJS.ProcessEnv;
   beforeAll(async () => {
     databaseUrl = await createSampleDatabase();
+    discord = await launchDiscord();
+    env = { DATABASE_URL: await createDatabase(), DISCORD_API: discord.url, DISCORD_TOKEN: TOKEN };
     api = await launchApi({ databaseUrl, env: FRESH_FOR_A_DAY });
   });
   afterAll(async () => {
     await api?.stop();
+    discord?.stop();
     rmSync(folder, { recursive: true, force: true });
   });
   const host = () => new URL(api.url).host;
@@ -90,7 +127,7 @@ export const useExamples = () => {
     noEmit: true,
     target: "es2022",
     lib: ["es2022", "dom"],
-    types: [],
+    types: ["node"],
     module: "esnext",
     moduleResolution: "bundler",
     moduleDetection: "force",
@@ -100,6 +137,7 @@ export const useExamples = () => {
       "delegation-registry-client/*": [join(ROOT, "client/src/*.ts")],
     },
   };
+  symlinkSync(join(ROOT, "node_modules"), join(folder, "node_modules"));
   write("tsconfig.json", JSON.stringify({ compilerOptions, include: ["typed-*.mts"] }));
 
   /** Runs a line of shell in the project folder with DATABASE_URL, and returns its output. */
@@ -116,11 +154,11 @@ export const useExamples = () => {
     const name = `line-${line}`;
     if (language === "ts") {
       const file = write(`${name}.mts`, code);
-      return () => run(process.execPath, ["--import", import.meta.resolve("tsx"), file]);
+      return () => run(process.execPath, ["--import", import.meta.resolve("tsx"), file], env);
     }
     if (language === "python") {
       const file = write(`${name}.py`, code);
-      return () => run("python3", [file]);
+      return () => run("python3", [file], env);
     }
     const file = write(`${name}.go`, code);
     const offline = { GOFLAGS: "-mod=mod", GOPROXY: "off", GOTOOLCHAIN: "local", GOCACHE: join(folder, "go-cache") };
@@ -142,7 +180,21 @@ export const useExamples = () => {
     if (block.output) expectOutput(printed, block.output);
   };
 
-  return { host, run, write, runLine, prepare, expectDocumented };
+  /** Runs a recipe twice. A reader that began again would store a change twice, which its table refuses. */
+  const expectRepeatable = async (block: Block): Promise<void> => {
+    discord.holders.clear();
+    discord.holders.add(REMOVED);
+    for (const _ of ["first", "second"]) await expectDocumented(block);
+    if (block.code.includes("DISCORD_API")) expect([...discord.holders]).toEqual([ALLOWED]);
+  };
+
+  const testBlocks = (blocks: readonly (readonly [title: string, Block])[]): void => {
+    const [repeatable, others] = [true, false].map((is) => blocks.filter(([, block]) => isRepeatable(block) === is));
+    test.for(others ?? [])("prints the documented output: %s", ([, block]) => expectDocumented(block));
+    test.for(repeatable ?? [])("prints the same when it goes on: %s", ([, block]) => expectRepeatable(block));
+  };
+
+  return { host, run, write, runLine, prepare, testBlocks };
 };
 
 /** Removes white space between tokens. Numbers keep their digits. */
