@@ -1,18 +1,19 @@
 import { expect } from "vitest";
 import { launchApi, startTestApi } from "../support/api.ts";
-import { ClientFollower, Forks, StreamFollower } from "../support/change-followers.ts";
+import { ClientFollower, Forks, StreamFollower, WebhookFollower } from "../support/change-followers.ts";
 import { Fold, readChangesPage } from "../support/changes.ts";
 import { createRandomChain } from "../support/indexed-chain.ts";
 import { seededRandom } from "../support/random.ts";
 import { connectClient, createDatabase, startIndexer, waitUntil, waitUntilIndexed } from "../support/setup.ts";
 import { test } from "../support/test.ts";
+import { WEBHOOKS_ON } from "../support/webhooks.ts";
 
 const CHAIN = 8453;
 /** Ponder treats blocks as final after 30 more. */
 const FINALITY = 30;
 const ROUNDS = 10;
 
-test("a stream has exactly the registries' delegations after each progress, through reorgs, lost connections and restarts", {
+test("streams, pages and webhooks give exactly the registries' delegations, through reorgs, lost connections and restarts", {
   timeout: 300_000,
 }, async () => {
   const random = seededRandom(import.meta.filename);
@@ -25,7 +26,9 @@ test("a stream has exactly the registries' delegations after each progress, thro
   let newest = await forks.record(1);
 
   const kept = await startTestApi({ databaseUrl });
-  let restarted = await launchApi({ databaseUrl });
+  // The only one that sends webhooks: each restart is in the middle of them.
+  const restart = () => launchApi({ databaseUrl, env: WEBHOOKS_ON });
+  let restarted = await restart();
   const apis = () => [kept, restarted] as const;
   const options = { random, apis, forks, chainId: CHAIN };
   const latest = new StreamFollower("latest", options);
@@ -33,6 +36,10 @@ test("a stream has exactly the registries' delegations after each progress, thro
   const client = new ClientFollower(options);
   const followers = [latest, final, client];
   for (const follower of followers) follower.start();
+  const receiver = new WebhookFollower(options);
+  await receiver.start(databaseUrl, CHAIN);
+  const endPause = () =>
+    database.query("update service.webhook set next_attempt_at = null where next_attempt_at > now()");
 
   /** Pages of the same: asked for once a round. */
   const polled = new Fold();
@@ -51,6 +58,12 @@ test("a stream has exactly the registries' delegations after each progress, thro
     }
   };
 
+  const isToldOfAll = async () => {
+    if (receiver.failure) throw receiver.failure;
+    await endPause();
+    return receiver.fold.changes.at(-1)?.transactionHash === latest.fold.changes.at(-1)?.transactionHash;
+  };
+
   for (let round = 0; round < ROUNDS; round++) {
     await subject.mineRandomBlocks(random.integer(1, 4));
     newest = await forks.record(newest);
@@ -61,9 +74,10 @@ test("a stream has exactly the registries' delegations after each progress, thro
     newest = await forks.record(newest - depth);
     await waitUntilIndexed(database, subject.local);
     await poll();
+    await endPause();
     if (round % 3 === 1) {
       await restarted.stop();
-      restarted = await launchApi({ databaseUrl });
+      restarted = await restart();
     }
   }
   await subject.mineRandomBlocks(2 * FINALITY);
@@ -74,6 +88,8 @@ test("a stream has exactly the registries' delegations after each progress, thro
     return latest.newest === newest && client.newest === newest;
   });
   await waitUntil("the other reader has a final block", () => final.newest > newest - 2 * FINALITY);
+  // A message at a time, each stored and settled: seconds for all of them, and more on a busy machine.
+  await waitUntil("the receiver has the newest change", isToldOfAll, 120);
   await poll();
   for (const follower of followers) follower.stop();
   await restarted.stop();
@@ -84,7 +100,9 @@ test("a stream has exactly the registries' delegations after each progress, thro
   }
   expect(final.fold.undos).toBe(0);
   expect(latest.fold.undos).toBeGreaterThan(0);
-  for (const fold of [polled, client.fold]) {
+  expect(receiver.repeated).toBeGreaterThan(0);
+  expect(forks.compare({ number: newest, answers: forks.readAnswers(receiver.fold) })).toEqual([]);
+  for (const fold of [polled, client.fold, receiver.fold]) {
     expect(fold.undos).toBeGreaterThan(0);
     expect(fold.changes).toEqual(
       latest.fold.changes.map((change) => expect.objectContaining({ ...change, final: expect.any(Boolean) })),
@@ -93,7 +111,8 @@ test("a stream has exactly the registries' delegations after each progress, thro
   console.log({
     connections: followers.map(({ connections }) => connections),
     progress: followers.map(({ reached }) => reached.length),
-    undos: [latest.fold.undos, client.fold.undos, polled.undos],
+    undos: [latest.fold.undos, client.fold.undos, polled.undos, receiver.fold.undos],
+    messages: [receiver.attempts, receiver.repeated],
     changes: followers.map(({ fold }) => fold.changes.length),
   });
 });

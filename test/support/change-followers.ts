@@ -1,9 +1,14 @@
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { text } from "node:stream/consumers";
 import { type Change, type LatestEvent, watchChanges } from "../../client/src/watch.ts";
+import { type ReceivedWebhook, verifyWebhook, type WebhookMessage } from "../../client/src/webhook.ts";
 import { type Answers, deriveAnswers, findDifferences } from "./answers.ts";
 import type { Api } from "./api.ts";
 import { Fold, type LiveChange, openStream, type StreamEvent } from "./changes.ts";
+import { startHttp } from "./http.ts";
 import type { Random } from "./random.ts";
 import type { ComparedChain } from "./random-chain.ts";
+import { createWebhook } from "./webhooks.ts";
 
 // Readers of live changes, which are compared with the registries.
 
@@ -141,6 +146,58 @@ export class ClientFollower extends Follower {
     });
     return new Response(response.body?.pipeThrough(breakSometimes), response);
   };
+}
+
+/**
+ * A server that a webhook tells of everything. It refuses messages now and then, or breaks off their connections, before
+ * or after it has taken them.
+ */
+export class WebhookFollower {
+  readonly fold = new Fold();
+  attempts = 0;
+  repeated = 0;
+  failure: unknown;
+  readonly #random: Random;
+  readonly #seen = new Set<string>();
+
+  constructor({ random }: Pick<FollowerOptions, "random">) {
+    this.#random = random;
+  }
+
+  async start(databaseUrl: string, chainId: number): Promise<void> {
+    // The first message may come before the secret is known here.
+    let secret: Promise<string>;
+    const { url } = await startHttp((request, response) => {
+      this.#answer(request, response, secret).catch((error) => {
+        this.failure = error;
+        request.destroy();
+      });
+    });
+    const question = ["--chain", String(chainId), "--finality", "latest", "--cursor", "start"];
+    secret = createWebhook(databaseUrl, url, ...question).then((made) => made.secret);
+    await secret;
+  }
+
+  async #answer(request: IncomingMessage, response: ServerResponse, secret: Promise<string>): Promise<void> {
+    this.attempts++;
+    const received: ReceivedWebhook = { headers: request.headers, body: await text(request) };
+    const message = await verifyWebhook(received, await secret);
+    const isLost = this.#random.chance(0.02);
+    if (!isLost || this.#random.chance(0.5)) this.#take(message);
+    if (!isLost) response.writeHead(204).end();
+    else if (this.#random.chance(0.5)) response.writeHead(500).end();
+    else request.destroy();
+  }
+
+  #take({ id, type, data }: WebhookMessage): void {
+    if (this.#seen.has(id)) {
+      this.repeated++;
+      return;
+    }
+    this.#seen.add(id);
+    if (type === "delegation.changed") this.fold.change(toLiveChange(data));
+    else this.fold.undo(data);
+  }
 }
 
 const toStreamEvent = (event: LatestEvent): StreamEvent => {
