@@ -61,8 +61,9 @@ describeWithPrograms(["chromium"], "webhooks on the developer page", () => {
 
     await page.getByRole("button", { name: "Delete" }).click();
     await page.getByRole("button", { name: "Delete webhook" }).click();
-    await page.getByText("0 of 5", { exact: true }).last().waitFor();
-    expect(await card.count()).toBe(0);
+    await card.waitFor({ state: "detached" });
+    // Of keys and of webhooks.
+    expect(await page.getByText("0 of 5", { exact: true }).count()).toBe(2);
     await page.reload();
     await findHeading(page, "Your webhooks").waitFor();
   });
