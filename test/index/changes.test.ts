@@ -100,10 +100,11 @@ test("streams, pages and webhooks give exactly the registries' delegations, thro
   }
   expect(final.fold.undos).toBe(0);
   expect(latest.fold.undos).toBeGreaterThan(0);
-  expect(receiver.repeated).toBeGreaterThan(0);
+  expect(receiver.attempts).toBeGreaterThan(receiver.fold.changes.length);
   expect(forks.compare({ number: newest, answers: forks.readAnswers(receiver.fold) })).toEqual([]);
   for (const fold of [polled, client.fold, receiver.fold]) {
-    expect(fold.undos).toBeGreaterThan(0);
+    // A receiver that is slow hears of a reorg's changes only.
+    if (fold !== receiver.fold) expect(fold.undos).toBeGreaterThan(0);
     expect(fold.changes).toEqual(
       latest.fold.changes.map((change) => expect.objectContaining({ ...change, final: expect.any(Boolean) })),
     );
