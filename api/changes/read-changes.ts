@@ -83,21 +83,21 @@ export const readChanges = (
     parts: asked,
     locate: (each) => [findSchema(shards, each.chainId, versions), each],
     ask: async (schema, networks) => {
-      const read = (networks: readonly Asked[]) => readNetworks(database, schema, question, networks);
-      const found = await read(networks);
+      const found = new Map<number, Found>();
       const undone = new Map<number, Position>();
-      for (const { chainId, position } of networks) {
-        const { block, blocks } = found.get(chainId) ?? NOTHING;
-        if (!block || position === "now" || !position) continue;
-        const undoTo = findUndone(chainId, position, { head: headOf(block, question), blocks });
-        if (undoTo) undone.set(chainId, undoTo);
+      // Each read is a snapshot of its own: before another one, a reorg may have gone deeper. Each undo is before the last.
+      for (let asked = networks; asked.length > 0; ) {
+        for (const [chainId, each] of await readNetworks(database, schema, question, asked)) found.set(chainId, each);
+        asked = asked.flatMap((each) => {
+          const { chainId, position } = each;
+          const { block, blocks } = found.get(chainId) ?? NOTHING;
+          if (!block || position === "now" || !position) return [];
+          const undoTo = findUndone(chainId, position, { head: headOf(block, question), blocks });
+          if (!undoTo) return [];
+          undone.set(chainId, undoTo);
+          return [{ ...each, position: undoTo }];
+        });
       }
-      if (undone.size === 0) return { found, undone };
-      const again = networks.flatMap((each) => {
-        const position = undone.get(each.chainId);
-        return position ? [{ ...each, position }] : [];
-      });
-      for (const [chainId, each] of await read(again)) found.set(chainId, each);
       return { found, undone };
     },
     read: ({ found, undone }, each) => {

@@ -10,6 +10,8 @@ export type WebhookMessage = {
   | { type: "delegation.changed"; data: Change }
   /** A reorg makes every change of a network after a block void. */
   | { type: "delegation.undone"; data: { chainId: number; afterBlock: number } }
+  /** Somebody asked for a test. */
+  | { type: "webhook.test"; data: { webhook: string } }
 );
 
 /** A request of a framework without Fetch's `Request`: the body as it was received, not parsed. */
@@ -117,6 +119,8 @@ const readMessage = (id: string, text: string): WebhookMessage => {
         if (![chainId, afterBlock].every(Number.isSafeInteger)) throw new TypeError("data has no block.");
         return { id, type, timestamp, data: { chainId, afterBlock } };
       }
+      case "webhook.test":
+        return { id, type, timestamp, data: { webhook: String(data.webhook) } };
     }
   } catch (cause) {
     throw refuse("Its body is not of a known form.", cause);

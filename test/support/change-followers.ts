@@ -196,7 +196,7 @@ export class WebhookFollower {
     }
     this.#seen.add(id);
     if (type === "delegation.changed") this.fold.change(toLiveChange(data));
-    else this.fold.undo(data);
+    else if (type === "delegation.undone") this.fold.undo(data);
   }
 }
 
