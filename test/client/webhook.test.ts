@@ -71,6 +71,11 @@ test("an undo has its network and block", async () => {
   expect(await verifyWebhook(toRequest(signMessage(UNDONE)), SECRET)).toEqual({ id: "msg_1", ...UNDONE });
 });
 
+test("a test is a message too", async () => {
+  const sent = { ...UNDONE, type: "webhook.test", data: { webhook: "wh_1" } };
+  expect(await verifyWebhook(toRequest(signMessage(sent)), SECRET)).toEqual({ id: "msg_1", ...sent });
+});
+
 describe("while one secret replaces another", () => {
   const current = signMessage(UNDONE);
   const old = signMessage(UNDONE, { secret: OLD });
