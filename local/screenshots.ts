@@ -38,6 +38,8 @@ const takePictures = async (baseURL: string): Promise<void> => {
   for (const colorScheme of ["light", "dark"] as const) {
     for (const [device, viewport] of Object.entries(devices)) {
       const context = await browser.newContext({ baseURL, colorScheme, viewport });
+      // With an open stream, the network would never be idle.
+      await context.route(/\/changes/, (route) => route.abort());
       const page = await context.newPage();
       for (const [name, path] of views) {
         await page.goto(path);
