@@ -41,6 +41,8 @@ type Results = ReadonlyMap<Subject, Figures>;
 export const CONNECTIONS = 64;
 /** A long list is many times the work of a check. */
 const LIST_CONNECTIONS = 8;
+const STREAMS = 1_000;
+const STREAMS_OF_KEY = 50;
 
 export const measureHttp = async (plan: HttpPlan): Promise<Case[]> => {
   const servers = new Servers();
@@ -53,6 +55,7 @@ export const measureHttp = async (plan: HttpPlan): Promise<Case[]> => {
       ...(await measureAgainstBaselines(context, api, key)),
       ...(await measurePast(context, api, key)),
       ...(await measureBulk(context, api, key)),
+      ...(await measureStreams(context)),
       ...(await measureRefusals(context)),
     ];
   } finally {
@@ -251,6 +254,47 @@ const measureBulk = async ({ plan, rounds }: Context, api: Server, key: string):
     },
     { name: "v2 check/all beside bodies of 1,000", figures: figuresOf(beside, single), comparisons: [delayed] },
   ];
+};
+
+/** Compares checks beside open streams of live changes with those of a process without streams. */
+const measureStreams = async ({ plan, servers, rounds }: Context): Promise<Case[]> => {
+  const { databaseUrl, delegations: size, rounds: count, ms, warmUpMs, log } = plan;
+  log(`Checks beside ${STREAMS} streams`);
+  const [quiet, busy] = [
+    await servers.startApi(databaseUrl, HIGH_RATE_LIMIT),
+    await servers.startApi(databaseUrl, HIGH_RATE_LIMIT),
+  ];
+  const keys: string[] = [];
+  while (keys.length < STREAMS / STREAMS_OF_KEY) keys.push(await createKey(databaseUrl));
+  const alone = checkSubject(quiet, ofWallet, size, keys[0]);
+  const beside: Subject = {
+    ...checkSubject(busy, ofWallet, size, keys[0]),
+    name: `${alone.name} beside ${STREAMS} streams`,
+  };
+  for (const subject of [alone, beside]) await rounds.warmUp([subject], warmUpMs);
+  const close = await openStreams(busy, keys);
+  const results = await rounds.measure([alone, beside], { connections: LIST_CONNECTIONS, ms, rounds: count });
+  close();
+  const [ours, theirs] = [figuresOf(results, beside), figuresOf(results, alone)];
+  const names = { baseline: "without streams", unit: "ms p99", target: { atMost: 1.3 } };
+  return [
+    { name: `${alone.name}, ${LIST_CONNECTIONS} connections`, figures: theirs, comparisons: [] },
+    { name: beside.name, figures: ours, comparisons: [compare({ ...names, ours: ours.p99Ms, theirs: theirs.p99Ms })] },
+  ];
+};
+
+/** Opens streams, and reads them. @returns closes them */
+const openStreams = async ({ port }: Server, keys: readonly string[]): Promise<() => void> => {
+  const closing = new AbortController();
+  for (const key of keys) {
+    const options = { headers: { Accept: "text/event-stream", "X-API-KEY": key }, signal: closing.signal };
+    const open = () => fetch(`http://127.0.0.1:${port}/changes?finality=latest`, options);
+    for (const { status, body } of await Promise.all(Array.from({ length: STREAMS_OF_KEY }, open))) {
+      if (status !== 200) throw new Error(`A stream was answered with ${status}.`);
+      body?.pipeTo(new WritableStream()).catch(() => {});
+    }
+  }
+  return () => closing.abort();
 };
 
 /** Compares the cost of refusing a request with that of answering one, for a client without a key. */
