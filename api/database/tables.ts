@@ -164,6 +164,7 @@ export const blockedOwner = service.table("blocked_owner", {
 export const contradicted = service.table("contradicted", {
   chainId: bigint({ mode: "number" }).notNull(),
   wallet: text().notNull(),
+  block: bigint({ mode: "number" }).notNull(),
   foundAt: time().notNull().default(sql`clock_timestamp()`),
 });
 

@@ -28,9 +28,9 @@ import type { KnownBlock } from "./state-reader.ts";
 export const PROOF_COST = 10;
 /** Maximum time for the nodes of a network to prove answers. */
 const TIMEOUT_MS = 8_000;
-/** Networks that are asked for proofs at a time, for all callers and for one. */
+/** Networks that are asked for proofs at a time, for all callers and for one request. */
 const PLACES = 16;
-const MAX_OF_CALLER = 4;
+const MAX_OF_REQUEST = 4;
 
 type Options = {
   database: Database;
@@ -48,6 +48,7 @@ export type ProvenAnswer = { proof: Proof; freshness: Freshness; block: string }
 
 /** An answer of the index, and its proof. */
 type Compared = ProvenAnswer & { question: CheckQuestion; answer: string; isSame: boolean };
+type Outcome = readonly [CheckQuestion, ProvenAnswer | Problem];
 
 /** Proves answers to checks with the state of their block, from nodes that only proofs ask. */
 export class Proofs {
@@ -60,7 +61,7 @@ export class Proofs {
     refuse: () => overloaded("Too many proofs are being made. Try again in a moment."),
   });
   #modules: Promise<Modules> | undefined;
-  /** Networks whose headers were seen not to hash to their blocks' hashes. */
+  /** Networks whose newest headers do not hash to their blocks' hashes, or whose accounts are not Ethereum's. */
   readonly #unprovable = new Set<number>();
 
   constructor(options: Options) {
@@ -75,7 +76,7 @@ export class Proofs {
   findObstacle(chainId: number): string | null {
     if (isZksync(chainId)) return "its state is no Merkle-Patricia trie";
     if (!this.#options.rpcUrls.has(chainId)) return "the operator has set no node for proofs of it";
-    if (this.#unprovable.has(chainId)) return "the headers of its blocks do not have the known form";
+    if (this.#unprovable.has(chainId)) return UNKNOWN_FORM;
     return null;
   }
 
@@ -94,32 +95,46 @@ export class Proofs {
     questions: readonly CheckQuestion[],
     asked: AskedBlock,
   ): Promise<Map<CheckQuestion, ProvenAnswer | Problem>> {
-    const byChain = groupBy(questions, ({ chainId }) => chainId);
-    const release = await this.#turns.take(caller, Math.min(byChain.size, MAX_OF_CALLER), MAX_OF_CALLER);
-    try {
-      const proveChain = ([chainId, ofChain]: [number, CheckQuestion[]]) =>
-        this.#proveChain(chainId, ofChain, asked).catch((error: unknown) => {
+    const waiting = [...groupBy(questions, ({ chainId }) => chainId)];
+    const places = Math.min(waiting.length, MAX_OF_REQUEST);
+    const outcomes: Outcome[] = [];
+    const proveNext = async (): Promise<void> => {
+      for (let next = waiting.shift(); next; next = waiting.shift()) {
+        const [chainId, ofChain] = next;
+        const proving = this.#proveChain(chainId, ofChain, asked).catch((error: unknown) => {
           if (!(error instanceof Problem) || error.problem === "database-unavailable") throw error;
-          return ofChain.map((question) => [question, error] as const);
+          return ofChain.map((question): Outcome => [question, error]);
         });
-      return new Map((await Promise.all([...byChain].map(proveChain))).flat());
+        outcomes.push(...(await proving));
+      }
+    };
+    const release = await this.#turns.take(caller, places, MAX_OF_REQUEST);
+    try {
+      await Promise.all(Array.from({ length: places }, proveNext));
+      return new Map(outcomes);
     } finally {
       release();
     }
   }
 
-  async #proveChain(chainId: number, questions: readonly CheckQuestion[], asked: AskedBlock) {
+  async #proveChain(chainId: number, questions: readonly CheckQuestion[], asked: AskedBlock): Promise<Outcome[]> {
     this.requireProvable(chainId);
     const first = await this.#compare(chainId, questions, asked);
     // A reorg may have changed the index between its answers and their block: only a second difference is one.
-    const compared = first.every(({ isSame }) => isSame) ? first : await this.#compare(chainId, questions, asked);
-    return compared.map((one) => {
+    const isAgain = first.some((one) => "isSame" in one && !one.isSame);
+    const compared = isAgain ? await this.#compare(chainId, questions, asked) : first;
+    return compared.map((one): Outcome => {
+      if (!("isSame" in one)) return one;
       this.#options.outcomes[one.isSame ? "proven" : "differs"]++;
-      return [one.question, one.isSame ? one : this.#report(one)] as const;
+      return [one.question, one.isSame ? one : this.#report(one)];
     });
   }
 
-  async #compare(chainId: number, questions: readonly CheckQuestion[], asked: AskedBlock): Promise<Compared[]> {
+  async #compare(
+    chainId: number,
+    questions: readonly CheckQuestion[],
+    asked: AskedBlock,
+  ): Promise<(Compared | Outcome)[]> {
     const { shards, checks } = this.#options;
     const versions = new Set(questions.map(({ check }) => check.version));
     const [schema] = [...versions].map((version) => shards.findSchema(version, chainId));
@@ -135,6 +150,8 @@ export class Proofs {
       return { answer: value, freshness };
     };
     const answers = await Promise.all(questions.map(answer));
+    // What is served without a block comes from other tables than the answer at one.
+    const served = past === undefined ? await Promise.all(questions.map((one) => checks.answer(schema, one))) : [];
     if (!known || block === undefined) throw new Error("A fresh index has a block.");
     const proofs = await this.#askNodes(chainId, questions, BigInt(block), {
       number: BigInt(known.number),
@@ -143,7 +160,11 @@ export class Proofs {
     return questions.map((question, place) => {
       const [answered, proof] = [answers[place], proofs.get(question)];
       if (!answered || !proof) throw new Error(`A check of chain ${chainId} has no proof.`);
-      return { question, proof, block, ...answered, isSame: String(proof.result) === answered.answer };
+      if (proof instanceof Problem) return [question, proof];
+      const result = String(proof.result);
+      const now = served[place];
+      const wrong = now?.freshness?.indexedBlock === block && now.value !== result ? now.value : answered.answer;
+      return { question, proof, block, ...answered, answer: wrong, isSame: wrong === result };
     });
   }
 
@@ -152,7 +173,7 @@ export class Proofs {
     const { log, primary } = this.#options;
     const where = { chainId, block, registry: check.version, check: check.name };
     log.error({ ...where, answer, proven: proof.result }, "The index differs from a proof");
-    reportContradiction(primary, chainId, question.vault).catch((error) =>
+    reportContradiction(primary, { chainId, wallet: question.vault, block }).catch((error) =>
       log.warn({ err: error, chainId }, "The indexer does not get to know which wallet differs from a proof"),
     );
     return new Problem(
@@ -172,15 +193,19 @@ export class Proofs {
     questions: readonly CheckQuestion[],
     number: bigint,
     known: KnownBlock,
-  ): Promise<Map<CheckQuestion, Proof>> {
+  ): Promise<Map<CheckQuestion, Proof | Problem>> {
     const { log, rpcUrls, outcomes } = this.#options;
     this.#modules ??= loadModules(rpcUrls);
-    const { state, proveChecks, NoRegistryError, UnprovableNetworkError } = await this.#modules;
+    const { state, proveChecks, NoRegistryError, UnknownFormError } = await this.#modules;
     const prove = async () => {
       const block = await state.readBlock(chainId, number, known);
       const proveRegistry = async ([version, same]: [RegistryVersion, CheckQuestion[]]) => {
-        const proofs = await proveChecks(state, same.map(toQuestion), addressOf(version, chainId), block);
-        return proofs.map((proof, place) => [same[place] as CheckQuestion, proof] as const);
+        const asked = same.map(toClientQuestion);
+        const proofs = await proveChecks(state, asked, addressOf(version, chainId), block).catch((error) => {
+          if (!(error instanceof NoRegistryError)) throw error;
+          return same.map(() => unprovable(chainId, `block ${number} is older than the registry ${version}`));
+        });
+        return same.map((question, place) => [question, proofs[place] as Proof | Problem] as const);
       };
       const byRegistry = groupBy(questions, ({ check }) => check.version);
       return new Map((await Promise.all([...byRegistry].map(proveRegistry))).flat());
@@ -190,14 +215,12 @@ export class Proofs {
       this.#unprovable.delete(chainId);
       return proofs;
     } catch (error) {
-      if (error instanceof NoRegistryError) {
-        throw unprovable(chainId, `block ${number} is older than the registry`);
-      }
       outcomes.unavailable += questions.length;
       log.warn({ chainId, block: String(number), err: redactError(error) }, "An answer cannot be proven");
-      if (error instanceof UnprovableNetworkError) {
-        this.#unprovable.add(chainId);
-        throw unprovable(chainId, this.findObstacle(chainId) ?? "");
+      if (error instanceof UnknownFormError) {
+        // An older block may have had another form than the newest one.
+        if (number === known.number) this.#unprovable.add(chainId);
+        throw unprovable(chainId, `${UNKNOWN_FORM}, as of block ${number}`);
       }
       throw new Problem(
         "proof-unavailable",
@@ -210,10 +233,10 @@ export class Proofs {
 
 /** viem takes long to load. */
 const loadModules = async (rpcUrls: Options["rpcUrls"]) => {
-  const { StateReader, UnprovableNetworkError } = await import("./state-reader.ts");
+  const { StateReader } = await import("./state-reader.ts");
   const { proveChecks } = await import("./prove-checks.ts");
-  const { NoRegistryError } = await import("../../client/src/proven-state.ts");
-  return { state: new StateReader(rpcUrls), proveChecks, NoRegistryError, UnprovableNetworkError };
+  const { NoRegistryError, UnknownFormError } = await import("../../client/src/proven-state.ts");
+  return { state: new StateReader(rpcUrls), proveChecks, NoRegistryError, UnknownFormError };
 };
 
 type Modules = Awaited<ReturnType<typeof loadModules>>;
@@ -230,6 +253,8 @@ const groupBy = <Key, Value>(values: readonly Value[], keyOf: (value: Value) => 
   return groups;
 };
 
+const UNKNOWN_FORM = "its headers or accounts have another form than Ethereum's";
+
 const unprovable = (chainId: number, obstacle: string) =>
   new Problem("proof-unavailable", `There are no proofs for ${describeChain(chainId)}: ${obstacle}.`);
 
@@ -245,7 +270,7 @@ const newestBlockStatement = ({ db }: Database, schema: string) => {
 };
 
 /** The question as clients have it: only what its check takes. */
-const toQuestion = ({ check, chainId, delegate, vault, contract, tokenId, rights }: CheckQuestion): Question => ({
+const toClientQuestion = ({ check, chainId, delegate, vault, contract, tokenId, rights }: CheckQuestion): Question => ({
   registry: check.version,
   check: check.name,
   chainId,

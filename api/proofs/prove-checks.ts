@@ -74,7 +74,7 @@ const toProof = (
     check,
     parameters,
     block: { number: Number(number), hash, header },
-    account: { address: registry, proof: storage[0]?.account ?? [] },
+    account: { address: registry.toLowerCase(), proof: storage[0]?.account ?? [] },
     storage: storage.map(({ account: _, ...slot }) => slot),
   };
 };

@@ -7,8 +7,11 @@ import { parseArgs } from "node:util";
 const USAGE =
   "Usage: delegation-registry-client verify <file> --hash <hash of the block> [--chain <chain id, 1 by default>]";
 
+/** A file may be anybody's: its characters must not move the cursor, or hide what is printed. */
+const printable = (text) => text.replace(/[^ -~]/gu, "?");
+
 const fail = (message, status) => {
-  console.error(message);
+  console.error(printable(message));
   process.exit(status);
 };
 

@@ -45,7 +45,8 @@ export type Proven = {
   value: boolean | bigint;
   /** The question, with lower-case addresses and rights as bytes32. */
   question: Question;
-  block: { number: bigint; hash: Hex };
+  /** The timestamp is in seconds. */
+  block: { number: bigint; hash: Hex; timestamp: bigint };
   /** The words of the registry's storage that decide the answer, by slot. */
   words: ReadonlyMap<Hex, bigint>;
   /** The same with their meaning. */
@@ -65,16 +66,25 @@ export const verifyProof = (proof: Proof, trusted: Trusted): Proven => {
   }
 };
 
+export type ProofOptions = {
+  /**
+   * How old the block of an answer may be, unless the check names its number; an hour by default. A service could
+   * otherwise prove what was right before a delegation was revoked.
+   */
+  maxAgeSeconds?: number;
+  /** Addresses of registries elsewhere, by chain id. */
+  addresses?: Readonly<Record<number, Partial<Addresses>>>;
+};
+
 /**
  * For `createClient({ proofs })`: asks for each answer to a check with its proof, and verifies it. Each counts as ten
  * requests, and none are sent together.
  * @param trustedHash - finds the hash of a block, from a source that you trust
- * @param addresses - of registries elsewhere, by chain id
  */
 export const requireProofs =
   (
     trustedHash: (chainId: number, block: bigint) => Hex | Promise<Hex>,
-    addresses: Readonly<Record<number, Partial<Addresses>>> = {},
+    { maxAgeSeconds = 3_600, addresses = {} }: ProofOptions = {},
   ): ProofReader =>
   async (transport, question, at, signal) => {
     const { registry, check, chainId, ...parameters } = question;
@@ -86,6 +96,12 @@ export const requireProofs =
     const hash = await trustedHash(chainId, block.number);
     const proven = verifyProof(proof, { hash, chainId, check: question, addresses: addresses[chainId] });
     if (proven.block.number !== block.number) throw notAnAnswer({ block: proven.block.number });
+    const isChosenByService = at.block === undefined || at.block === "finalized";
+    const age = Math.round(Date.now() / 1000) - Number(proven.block.timestamp);
+    if (isChosenByService && age > maxAgeSeconds) {
+      const message = `The answer is proven at block ${block.number}, which is ${age} seconds old: more than ${maxAgeSeconds}.`;
+      throw new RegistryError(message, { isRetryable: true });
+    }
     return { value: proven.value, block };
   };
 
@@ -99,12 +115,12 @@ const verify = (proof: Proof, { hash, chainId = 1, check, addresses }: Trusted):
     throw new Error("It answers another question than the one that was asked.");
   }
   const trustedHash = readHash(hash);
-  const { number, stateRoot } = readHeader(readHex(proof.block.header), trustedHash);
+  const { number, timestamp, stateRoot } = readHeader(readHex(proof.block.header), trustedHash);
   if (readHash(proof.block.hash) !== trustedHash) throw new Error("It names another block than the trusted one.");
-  if (BigInt(proof.block.number) !== number) throw new Error(`It names block ${proof.block.number}, not ${number}.`);
+  if (proof.block.number !== Number(number)) throw new Error(`It names block ${proof.block.number}, not ${number}.`);
 
   const registry = findRegistry(chainId, question.registry, addresses).toLowerCase() as Address;
-  if (lower(proof.account.address) !== registry) throw new Error(`It is not about the registry, ${registry}.`);
+  if (readHex(proof.account.address) !== registry) throw new Error(`It is not about the registry, ${registry}.`);
   const storageRoot = readStorageRoot(stateRoot, registry, proof.account.proof);
 
   const words = new Map<Hex, bigint>();
@@ -125,13 +141,21 @@ const verify = (proof: Proof, { hash, chainId = 1, check, addresses }: Trusted):
     const word = words.get(place.slot) ?? 0n;
     return { ...place, word, ...(place.part === "delegation" && { isActive: isActive(question.registry, word) }) };
   };
-  return { value: answer, question, block: { number, hash: trustedHash }, words, places: places.map(explain) };
+  return {
+    value: answer,
+    question,
+    block: { number, hash: trustedHash, timestamp },
+    words,
+    places: places.map(explain),
+  };
 };
-
-const lower = (text: unknown): string => String(text).toLowerCase();
 
 /** Reads the question of a proof. It has the parameters of its check, and no others. */
 const readQuestion = ({ chainId, registry, check, parameters }: Proof): Question => {
+  // A list with one text is that text here and something else there, where it is compared.
+  for (const text of [registry, check, ...Object.values(parameters)]) {
+    if (typeof text !== "string") throw new Error(`${JSON.stringify(text)} is no part of a question.`);
+  }
   const asked = { chainId, registry, check } as Question;
   const narrowest = typesOf(asked).at(-1) ?? "";
   const names = [

@@ -4,17 +4,21 @@ import type { Address, Hex } from "./questions.ts";
 
 // Reads a registry's state from proofs: each step is held against the hash that the one before it has proven.
 
-/** Reads the number and the state's root from a block's header. The fields after them differ between networks. */
-export const readHeader = (header: Hex, hash: Hex): { number: bigint; stateRoot: Hex } => {
+export type Header = { number: bigint; timestamp: bigint; stateRoot: Hex };
+
+/** Reads what proofs need of a block's header. The fields after these differ between networks. */
+export const readHeader = (header: Hex, hash: Hex): Header => {
   if (keccak256(header) !== hash) throw new Error("The header is not that of the trusted block.");
   const fields = fromRlp(header, "hex");
-  const [stateRoot, number] = typeof fields === "string" ? [] : [fields[3], fields[8]];
-  if (typeof number !== "string") throw new Error("The header has no block number.");
-  return { number: BigInt(number === "0x" ? 0 : number), stateRoot: readHash(stateRoot) };
+  if (typeof fields === "string") throw new Error("The header is no list.");
+  return { number: readInteger(fields[8]), timestamp: readInteger(fields[11]), stateRoot: readHash(fields[3]) };
 };
 
 /** The block is older than its registry: nothing about it is proven, not even `false`. */
 export class NoRegistryError extends Error {}
+
+/** The state, as proven, has a form that this code does not know: nothing can be proven by it. */
+export class UnknownFormError extends Error {}
 
 /** The hash of no code. */
 const NO_CODE = "0xc5d2460186f7233c927e7db2dcc703c0e500b653ca82273b7bfad8045d85a470";
@@ -22,9 +26,10 @@ const NO_CODE = "0xc5d2460186f7233c927e7db2dcc703c0e500b653ca82273b7bfad8045d85a
 /** Reads the root of a registry's storage from the proof of its account. */
 export const readStorageRoot = (stateRoot: Hex, registry: Address, proof: readonly string[]): Hex => {
   const account = readMerkleProof(stateRoot, registry, proof.map(readHex));
-  const fields = account && fromRlp(account, "hex");
-  if (!fields || typeof fields === "string" || fields.length !== 4 || fields[3] === NO_CODE) {
-    throw new NoRegistryError("There is no registry at this block.");
+  const fields = account === null ? [] : fromRlp(account, "hex");
+  if (account === null || fields[3] === NO_CODE) throw new NoRegistryError("There is no registry at this block.");
+  if (typeof fields === "string" || fields.length !== 4) {
+    throw new UnknownFormError("The accounts of this network have another form than Ethereum's.");
   }
   return readHash(fields[2]);
 };
@@ -35,9 +40,13 @@ export const readSlot = (storageRoot: Hex, slot: Hex, proof: readonly string[]):
   return value === null ? 0n : BigInt(pad(readHex(fromRlp(value, "hex"))));
 };
 
+/** Reads a number of a header, which has no leading zeros: 0 is no byte at all. */
+const readInteger = (field: unknown): bigint => (field === "0x" ? 0n : BigInt(readHex(field)));
+
+/** Only of a text: a list with one text would be one as soon as it is converted. */
 export const readHex = (text: unknown): Hex => {
-  const hex = String(text).toLowerCase();
-  if (!/^0x([0-9a-f]{2})+$/.test(hex)) throw new Error(`${hex.slice(0, 80)} is not in hex digits.`);
+  const hex = typeof text === "string" ? text.toLowerCase() : "";
+  if (!/^0x([0-9a-f]{2})+$/.test(hex)) throw new Error(`${JSON.stringify(text)?.slice(0, 80)} is not in hex digits.`);
   return hex as Hex;
 };
 

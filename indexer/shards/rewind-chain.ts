@@ -88,7 +88,9 @@ const restoreDelegations = async (
   const key = KEYS[registry].join(", ");
   const changed = `(${key}) in (
     select ${key} from ${log} where chain_id = $1 and block_number > $2 and registry = '${registry}')`;
-  await client.query(`delete from ${table} where chain_id = $1 and ${changed}`, [chainId, number]);
+  // Also those that the log does not have: a database that has lost a row of it.
+  const undone = `(${changed} or block_number > $2)`;
+  await client.query(`delete from ${table} where chain_id = $1 and ${undone}`, [chainId, number]);
 
   const before = `chain_id = $1 and block_number <= $2 and registry = '${registry}'`;
   const state = registry === "v2" ? `${key}, amount` : key;

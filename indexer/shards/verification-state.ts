@@ -55,7 +55,7 @@ export const saveDifference = async (
 };
 
 /** A wallet about which a proof of the API said something else than the index. */
-export type Contradicted = { chainId: number; wallet: Address; at: number };
+export type Contradicted = { chainId: number; wallet: Address; block: number; at: number };
 
 const TABLE = "service.contradicted";
 /** Without a right to it, or without the table, nothing is known. */
@@ -73,7 +73,7 @@ export const readContradicted = async (client: Queryable, after: number): Promis
   if (!rights[0]?.mayRead) return [];
   const at = "extract(epoch from found_at)::float8";
   const { rows } = await client.query<Contradicted>(
-    `select chain_id::float8 as "chainId", wallet, ${at} as at from ${TABLE} where ${at} > $1
+    `select chain_id::float8 as "chainId", wallet, block::float8 as block, ${at} as at from ${TABLE} where ${at} > $1
      order by found_at limit ${MAX_CONTRADICTED}`,
     [after],
   );

@@ -24,6 +24,7 @@ const SEARCHED = 8;
 export class ChainRepair {
   readonly #options: VerifiedChain;
   #repairs = 0;
+  #isOfLog = false;
   #nextAt = 0;
   #plan: Pick<ChainPlan, "recentOnlyUrls" | "provenRanges"> = {};
 
@@ -46,7 +47,8 @@ export class ChainRepair {
   }
 
   succeed(): void {
-    this.#repairs = 0;
+    // The comparison before an index is served does not show that its log is right.
+    if (!this.#isOfLog) this.#repairs = 0;
   }
 
   /** Finds the block after which everything has to be fetched again. */
@@ -54,10 +56,12 @@ export class ChainRepair {
     const { chain, state, log } = this.#options;
     const { chainId, name, v1, v2, rpcUrls, recentOnlyUrls = [] } = chain;
     const start = Math.max(0, Math.min(v1?.startBlock ?? Infinity, v2?.startBlock ?? Infinity));
+    this.#isOfLog = difference.isOfLog;
     this.#repairs++;
     if (this.hasFailed) this.#nextAt = now + FIRST_PAUSE_MS * 2 ** (this.#repairs - QUICK_REPAIRS);
 
-    const lost = await this.#findLostBlock(difference, start).catch((error) => {
+    const search = difference.isOfLog ? Promise.resolve(undefined) : this.#findLostBlock(difference, start);
+    const lost = await search.catch((error) => {
       log(`${name}: cannot find the block of the difference: ${describeError(error)}. All blocks are fetched again.`);
       return undefined;
     });

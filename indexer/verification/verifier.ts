@@ -74,8 +74,8 @@ export class Verifier {
   async update(now: number, signal: AbortSignal): Promise<string | undefined> {
     const { schema, database, plan } = this.#options;
     if (!(await isPonderReady(database.connection, schema))) return undefined;
-    for (const { chainId, wallet, at } of await readContradicted(database.connection, this.#contradictedAt)) {
-      this.#chains.get(chainId)?.verification.contradicted.add(wallet);
+    for (const { chainId, wallet, block, at } of await readContradicted(database.connection, this.#contradictedAt)) {
+      this.#chains.get(chainId)?.verification.contradicted.set(wallet, block);
       this.#contradictedAt = at;
     }
     for (const state of await readVerification(database.connection, schema)) {
@@ -83,7 +83,10 @@ export class Verifier {
       if (!chain) continue;
       chain.isProven = state.verified !== null;
       if (chain.isProven) chain.repair.succeed();
-      if (chain.isPartial) await this.#acceptPartial(state.chainId, chain, state.indexed);
+      if (chain.isPartial) {
+        chain.verification.contradicted.clear();
+        await this.#acceptPartial(state.chainId, chain, state.indexed);
+      }
       // Not awaited: an RPC that does not answer delays only its own chain.
       else chain.verification.update(state, now, signal);
     }

@@ -5,13 +5,16 @@ import type { ChainPlan } from "../plan.ts";
 import type { Queryable } from "../shards/queryable.ts";
 import { saveDifference, saveVerified, type VerificationState } from "../shards/verification-state.ts";
 import { drawWallets, readChangedWallets, WalletRound } from "./draw-wallets.ts";
-import { readIndexedLists } from "./read-lists.ts";
+import { type IndexedLists, readIndexedLists, readPastLists } from "./read-lists.ts";
 import type { RegistryState } from "./registry-state.ts";
 
 /** Wallets to compare at a block. Some 15 of them, without long lists, take one request. */
 const BATCH = 96;
 const PROGRESS_MS = 5_000;
 const CHANGED_INTERVAL_MS = 10_000;
+/** Wallets that contradict proofs, of as many at a time: nobody can make the indexer ask for more. */
+const CONTRADICTED_INTERVAL_MS = 10_000;
+const CONTRADICTED = 8;
 /** Attempts to compare wallets: a reorg may replace their block in the meantime. */
 const ATTEMPTS = 4;
 const RETRY_MS = 1_000;
@@ -30,7 +33,13 @@ export type VerifiedChain = {
 type Options = VerifiedChain & { requestsPerDay: number };
 
 /** Wallets of which all endpoints say that the index is wrong. */
-export type Difference = { wallets: readonly Address[]; block: number; text: string };
+export type Difference = {
+  wallets: readonly Address[];
+  block: number;
+  text: string;
+  /** True if only the log is wrong: fetching what it lacks would change nothing in the state, and add no row to it. */
+  isOfLog: boolean;
+};
 
 /** Compares the index of a chain with the registries: before it is served, each changed wallet, and the others in turn. */
 export class ChainVerification {
@@ -39,9 +48,10 @@ export class ChainVerification {
   #isRunning = false;
   #lastFailure: string | undefined;
   #nextChangedAt = 0;
+  #nextContradictedAt = 0;
   #nextBatchAt = 0;
-  /** Wallets about which a proof said something else than the index. */
-  readonly contradicted = new Set<Address>();
+  /** Wallets about which a proof said something else than the index, and the block of the proof. */
+  readonly contradicted = new Map<Address, number>();
   /** Set until the index of the chain is repaired. */
   difference: Difference | undefined;
 
@@ -58,7 +68,8 @@ export class ChainVerification {
       if (state.verified === null) await this.#prove(state, signal);
       else if (state.final > state.verified && now >= this.#nextChangedAt)
         await this.#verifyChanged(state.verified, state.final, now, signal);
-      else if (this.contradicted.size > 0) await this.#verifyContradicted(state.verified, signal);
+      else if (this.contradicted.size > 0 && now >= this.#nextContradictedAt)
+        await this.#verifyContradicted(state, now, signal);
       else if (now >= this.#nextBatchAt) await this.#verifyNext(state.verified, now, signal);
       this.#lastFailure = undefined;
     } catch (error) {
@@ -91,12 +102,20 @@ export class ChainVerification {
     if (await this.#compareAll(wallets, signal)) await this.#save(last, wallets.length, signal);
   }
 
-  async #verifyContradicted(verified: number, signal: AbortSignal): Promise<void> {
-    const wallets = [...this.contradicted];
-    const isRight = await this.#compareAll(wallets, signal);
-    if (signal.aborted) return;
-    for (const wallet of wallets) this.contradicted.delete(wallet);
-    if (isRight) await this.#save(verified, wallets.length, signal);
+  /** Compares wallets as they are now, and their log, which answers at past blocks come from, as far as it is final. */
+  async #verifyContradicted({ verified, final }: VerificationState, now: number, signal: AbortSignal): Promise<void> {
+    this.#nextContradictedAt = now + CONTRADICTED_INTERVAL_MS;
+    const due = [...this.contradicted].slice(0, CONTRADICTED);
+    // Whoever asks again reports it again.
+    for (const [wallet] of due) this.contradicted.delete(wallet);
+    const wallets = due.map(([wallet]) => wallet);
+    if (!(await this.#compareAll(wallets, signal))) return;
+    for (const [wallet, block] of due) {
+      const differing = await this.#confirm(wallet, Math.min(block, final));
+      if (signal.aborted) return;
+      if (differing) return this.#differ({ wallets: [wallet], ...differing, isOfLog: true });
+    }
+    if (verified !== null) await this.#save(verified, wallets.length, signal);
   }
 
   async #verifyNext(verified: number, now: number, signal: AbortSignal): Promise<void> {
@@ -139,14 +158,17 @@ export class ChainVerification {
       onCompared(Math.min(wallets.length, start + BATCH));
     }
     if (differing.length === 0) return true;
-    const { connection, schema, chain, log } = this.#options;
     const others = differing.length > 1 ? ` ${differing.length} wallets differ, of ${wallets.length} to compare.` : "";
-    log(
-      `${chain.name}: ${text}, at block ${block}.${others} The chain is not answered for until its index is repaired.`,
-    );
-    this.difference = { wallets: differing, block, text };
-    await saveDifference(connection, schema, { chainId: chain.chainId, difference: `${text}, at block ${block}` });
+    await this.#differ({ wallets: differing, block, text, isOfLog: false }, others);
     return false;
+  }
+
+  async #differ(difference: Difference, others = ""): Promise<void> {
+    const { connection, schema, chain, log } = this.#options;
+    const text = `${difference.text}, at block ${difference.block}`;
+    log(`${chain.name}: ${text}.${others} The chain is not answered for until its index is repaired.`);
+    this.difference = difference;
+    await saveDifference(connection, schema, { chainId: chain.chainId, difference: text });
   }
 
   async #findDiffering(wallets: readonly Address[]): Promise<Address[]> {
@@ -154,11 +176,11 @@ export class ChainVerification {
     return this.#retry(async () => [...(await state.findDiffering(await this.#readLists(wallets))).keys()]);
   }
 
-  /** Asks all endpoints about a wallet that one of them says differs. */
-  async #confirm(wallet: Address): Promise<{ text: string; block: number } | undefined> {
+  /** Asks all endpoints about a wallet that one of them says differs. @param block - a past one, to compare the log */
+  async #confirm(wallet: Address, block?: number): Promise<{ text: string; block: number } | undefined> {
     const { state, chain, log } = this.#options;
     return this.#retry(async () => {
-      const indexed = await this.#readLists([wallet]);
+      const indexed = await (block === undefined ? this.#readLists([wallet]) : this.#readLog(wallet, block));
       const [text] = await state.confirm(indexed, (endpoint, [line]) =>
         log(`${chain.name}: ${endpoint} alone has another state than the index: ${line}. It is not believed.`),
       );
@@ -171,6 +193,12 @@ export class ChainVerification {
     const indexed = await readIndexedLists(connection, schema, chain.chainId, wallets);
     if (!indexed) throw new Error("The index has no block of the chain at the moment.");
     return indexed;
+  }
+
+  async #readLog(wallet: Address, number: number): Promise<IndexedLists> {
+    const { connection, schema, chain, state } = this.#options;
+    const past = { chainId: chain.chainId, wallet, block: number };
+    return { block: await state.fetchBlock(number), lists: await readPastLists(connection, schema, past) };
   }
 
   async #retry<T>(run: () => Promise<T>): Promise<T> {

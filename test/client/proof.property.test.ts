@@ -8,6 +8,7 @@ import { NoRegistryError } from "../../client/src/proven-state.ts";
 import { type Check, type Question, toQuestion } from "../../client/src/questions.ts";
 import { toBytes32 } from "../../client/src/registries.ts";
 import { RegistryError } from "../../client/src/registry-error.ts";
+import { decide } from "../../client/src/slots.ts";
 import { formatQuestion, listQuestions, type WorldQuestion } from "../support/answers.ts";
 import { PROPERTY_RUNS, Random } from "../support/random.ts";
 import { ComparedChain } from "../support/random-chain.ts";
@@ -101,7 +102,7 @@ test("every answer of every world can be proven, and the proof says what the reg
   expect(examples).toHaveLength(16);
   const results = new Map<string, number>();
   const check = async (asked: readonly WorldQuestion[], block: bigint) => {
-    const { hash } = await readBlock(block);
+    const { hash, timestamp } = await subject.local.client.getBlock({ blockNumber: block });
     const answers = await subject.askRegistries(block, asked);
     for (const registry of ["v1", "v2"] as const) {
       const same = asked.filter((question) => question.registry === registry);
@@ -112,7 +113,7 @@ test("every answer of every world can be proven, and the proof says what the reg
         const proven = verifyProof(kept, { hash, check: question as Check });
         const answer = answers.get(formatQuestion(question)) ?? "";
         expect([String(proven.value), String(kept.result)]).toEqual([answer, answer]);
-        expect(proven.block).toEqual({ number: block, hash });
+        expect(proven.block).toEqual({ number: block, hash, timestamp });
         const kind = /^\d+$/.test(answer) && answer !== "0" ? "amount" : answer;
         results.set(kind, (results.get(kind) ?? 0) + 1);
       }
@@ -199,6 +200,39 @@ test("a proof of another result, block, network or check is refused, and so is o
   }
   expectRefused(null, `0x${"0".repeat(64)}`);
   expectRefused({}, `0x${"0".repeat(64)}`);
+});
+
+test("a proof with a value of another type is refused, also if it turns into the same text", async () => {
+  for (const { proof, hash, question } of await sampleProofs(8)) {
+    for (const { path, value, replace } of listValues(proof)) {
+      for (const other of [[value], [[value]], { 0: value }, null, true, 1]) {
+        if (other === value) continue;
+        expectRefused(replace(other), hash, `${path}: ${JSON.stringify(other)}`);
+        expectRefused(replace(other), hash, `${path}: ${JSON.stringify(other)}`, question as Check);
+      }
+    }
+  }
+});
+
+test("v2's storage proves nothing about v1, however v1 is written", async () => {
+  const asked = questions.filter(({ registry, check }) => registry === "v1" && check === "all");
+  const answers = await subject.askRegistries(last, asked);
+  const question = asked.find((one) => answers.get(formatQuestion(one)) === "true");
+  if (!question) throw new Error("Nobody may act for a whole wallet.");
+  const proof = await prove(question, last);
+  const hash = proof.block.hash as Hex;
+  // What v2 would look up: empty in v1.
+  const decided = decide({ ...toAsked(question), registry: "v2" } as Question, new Map());
+  const slots = "missing" in decided ? decided.missing : [];
+  const { storageProof } = await subject.local.client.getProof({
+    address: registryOf(question),
+    storageKeys: slots,
+    blockNumber: last,
+  });
+  const storage = slots.map((slot, place) => ({ slot, value: toWord(0n), proof: storageProof[place]?.proof ?? [] }));
+  const forged = { ...proof, registry: ["v1"], result: false, storage };
+  expectRefused(forged, hash);
+  expectRefused(forged, hash, undefined, question as Check);
 });
 
 test("parts of two proofs are no proof", async () => {
@@ -312,23 +346,25 @@ const sampleProofs = async (count: number): Promise<Sample[]> => {
   return samples;
 };
 
+type Value = { path: string; value: unknown; replace: (value: unknown) => unknown };
+
+/** Lists all values that are neither lists nor objects. */
+const listValues = (value: unknown, path = "proof", rebuild = (part: unknown): unknown => part): Value[] => {
+  if (typeof value !== "object" || value === null) return [{ path, value, replace: rebuild }];
+  return Object.entries(value).flatMap(([name, item]) =>
+    listValues(item, `${path}.${name}`, (part) =>
+      rebuild(Array.isArray(value) ? value.with(Number(name), part) : { ...value, [name]: part }),
+    ),
+  );
+};
+
 type Bytes = { path: string; text: string; replace: (text: string) => unknown };
 
 /** Lists all texts in hex digits, with a function that replaces one of them. */
-const listBytes = (value: unknown, path = "proof", rebuild = (part: unknown): unknown => part): Bytes[] => {
-  if (typeof value === "string") {
-    return /^0x[0-9a-f]+$/i.test(value) ? [{ path, text: value.toLowerCase(), replace: rebuild }] : [];
-  }
-  if (Array.isArray(value)) {
-    return value.flatMap((item, place) =>
-      listBytes(item, `${path}[${place}]`, (part) => rebuild(value.with(place, part))),
-    );
-  }
-  if (typeof value !== "object" || value === null) return [];
-  return Object.entries(value).flatMap(([name, item]) =>
-    listBytes(item, `${path}.${name}`, (part) => rebuild({ ...value, [name]: part })),
+const listBytes = (proof: Proof): Bytes[] =>
+  listValues(proof).flatMap(({ path, value, replace }) =>
+    typeof value === "string" && /^0x[0-9a-f]+$/i.test(value) ? [{ path, text: value.toLowerCase(), replace }] : [],
   );
-};
 
 /** Two empty slots may have one proof: their paths part from the trie at the same node. It proves the same then. */
 const expectRefusedOrSame = (proof: Proof, { proof: original, hash }: Sample) => {
