@@ -2,8 +2,9 @@ import { execFile } from "node:child_process";
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { toHex } from "viem";
-import { expect, onTestFinished } from "vitest";
+import { keccak256, toHex } from "viem";
+import { expect, onTestFinished, vi } from "vitest";
+import { encodeHeader, type RpcBlock } from "../../api/proofs/block-header.ts";
 import { createClient } from "../../client/src/index.ts";
 import { type Proof, requireProofs, verifyProof } from "../../client/src/proof.ts";
 import type { Check } from "../../client/src/questions.ts";
@@ -89,11 +90,11 @@ test("every check has a proof, now, at a past block and at the newest final one"
       if (asked !== null) expect(block).toBe(asked);
       expect(headers.get("X-Answered-Block-Final")).toBe(String(block <= Number(headers.get("X-Finalized-Block"))));
 
-      const { hash } = await subject.local.client.getBlock({ blockNumber: block });
+      const { hash, timestamp } = await subject.local.client.getBlock({ blockNumber: block });
       const proven = verifyProof(json, { hash, chainId: CHAIN, check: { ...question, chainId: CHAIN } as Check });
       const [answer] = (await subject.askRegistries(block, [question])).values();
       expect(String(proven.value)).toBe(answer);
-      expect(proven.block).toEqual({ number: block, hash });
+      expect(proven.block).toEqual({ number: block, hash, timestamp });
     }
   }
 });
@@ -174,7 +175,7 @@ test("a failed read is not remembered, nor what is not proven", async ({ fresh, 
   node.intercept = async (request) => {
     if (request.method !== "eth_getProof") return undefined;
     const answer = JSON.stringify(await askNode(indexed.subject.local.url, request));
-    return JSON.parse(answer.replace(/"value":"0x[0-9a-f]+"/, '"value":"0x2"'));
+    return JSON.parse(answer.replace(/"proof":\["0x../, '"proof":["0x00'));
   };
   const refused = await Promise.all([0, 1, 2].map(() => ask(fresh, pathOf(question))));
   expect(refused.map(({ status }) => status)).toEqual([503, 503, 503]);
@@ -206,6 +207,28 @@ test("the client asks for proofs and verifies them, by hashes that it is given",
   });
   const asked = other.check({ ...question, chainId: CHAIN } as Check);
   await expect(asked).rejects.toMatchObject({ name: "RegistryError", isRetryable: false });
+});
+
+test("the client takes no old block for the newest one", async ({ api, indexed: { subject }, questions }) => {
+  const readHash = async (_: number, blockNumber: bigint) =>
+    (await subject.local.client.getBlock({ blockNumber })).hash;
+  const { timestamp } = await subject.local.client.getBlock();
+  const [question] = questions;
+  const ask = (seconds: number, more: { block?: bigint | "finalized" } = {}, maxAgeSeconds?: number) => {
+    vi.useFakeTimers({ toFake: ["Date"], now: (Number(timestamp) + seconds) * 1000 });
+    const registry = createClient({ url: api.url, proofs: requireProofs(readHash, { maxAgeSeconds }) });
+    return registry.check({ ...question, chainId: CHAIN } as Check, more).finally(() => vi.useRealTimers());
+  };
+  await expect(ask(3_600)).resolves.toMatchObject({ value: true });
+  await expect(ask(3_601)).rejects.toMatchObject({
+    message: expect.stringMatching(/is 3601 seconds old/),
+    isRetryable: true,
+  });
+  await expect(ask(3_601, { block: "finalized" })).rejects.toThrow("seconds old");
+  await expect(ask(3_601, {}, 4_000)).resolves.toMatchObject({ value: true });
+  await expect(ask(3_601, { block: await subject.local.client.getBlockNumber() })).resolves.toMatchObject({
+    value: true,
+  });
 });
 
 test("a node that fails, is behind, lacks the state or forges it gives a 503, never a proof", async ({
@@ -247,12 +270,53 @@ test("a node that fails, is behind, lacks the state or forges it gives a 503, ne
     node.intercept = intercept;
     await refused(why);
   }
-  change("eth_getProof", (text) => text.replace(/"value":"0x[0-9a-f]+"/, '"value":"0x2"'));
-  await refused("a forged value");
+  change("eth_getProof", (text) => text.replace(/"proof":\["0x../, '"proof":["0x00'));
+  await refused("a forged slot");
   change("eth_getProof", (text) => text.replace(/"accountProof":\["0x../, '"accountProof":["0xff'));
   await refused("a forged node");
+  // Some nodes have another value beside a right proof.
+  change("eth_getProof", (text) => text.replace(/"value":"0x[0-9a-f]+"/, '"value":"0x0"'));
+  const { status, json } = await ask(api, pathOf(question));
+  expect([status, json.result]).toEqual([200, true]);
+});
+
+test("a block before the registry is a 400 that says so", async ({ fresh, node, questions, indexed: { subject } }) => {
+  const block = (await subject.local.client.getBlockNumber()) - 6n;
+  node.intercept = async (request) => {
+    if (request.method === "eth_getProof") return { result: { accountProof: [], storageProof: [] } };
+    if (request.method !== "eth_getBlockByNumber") return undefined;
+    const { result } = (await askNode(subject.local.url, request)) as { result: RpcBlock };
+    // A state without accounts.
+    const empty = { ...result, stateRoot: keccak256("0x80") };
+    return { result: { ...empty, hash: keccak256(encodeHeader(empty)) } };
+  };
+  for (const question of [questions.at(0), questions.at(-1)]) {
+    if (!question) throw new Error("There are no questions.");
+    const { status, json } = await ask(fresh, pathOf(question, `&block=${block}`));
+    expect({ status, ...json }).toMatchObject({
+      status: 400,
+      type: "/docs#problem-proof-unavailable",
+      detail: expect.stringContaining(`block ${block} is older than the registry ${question.registry}`),
+    });
+  }
   node.intercept = () => undefined;
-  expect((await ask(api, pathOf(question))).status).toBe(200);
+});
+
+test("the second node proves a past block while the first one hangs", async ({
+  node,
+  databaseUrl,
+  questions,
+  indexed,
+}) => {
+  const hanging = await launchRpcProxy(indexed.subject.local.url);
+  hanging.intercept = () => ({ stalls: true });
+  const api = await startTestApi({ databaseUrl, env: { [`PROOF_RPC_URL_${CHAIN}`]: `${hanging.url},${node.url}` } });
+  const block = (await indexed.subject.local.client.getBlockNumber()) - 5n;
+  const question = questions.find(({ registry }) => registry === "v1");
+  if (!question) throw new Error("There is no such question.");
+  expect((await ask(api, pathOf(question, `&block=${block}`))).status).toBe(200);
+  expect(hanging.seen.length).toBeGreaterThan(0);
+  hanging.stop();
 });
 
 test("a network whose headers do not hash to their hash has no proofs, until they do", async ({

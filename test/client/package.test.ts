@@ -1,7 +1,8 @@
-import { readdirSync, readFileSync } from "node:fs";
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { gzipSync } from "node:zlib";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
 import { clientExamples, type LaunchedClient, launchClient, nameOf } from "../support/client-package.ts";
 import { expectOutput, readBlocks } from "../support/examples.ts";
 import { ROOT } from "../support/run.ts";
@@ -48,6 +49,14 @@ describe("the package", () => {
       stderr: expect.stringContaining("not proven"),
     });
     await expect(verify("--hash", block.hash, "--chain", "137")).rejects.toMatchObject({ code: 1, stdout: "" });
+    // A file may be anybody's.
+    const folder = mkdtempSync(join(tmpdir(), "hostile-proof-"));
+    onTestFinished(() => rmSync(folder, { recursive: true }));
+    const hostile = join(folder, "proof.json");
+    writeFileSync(hostile, readFileSync(proof, "utf8").replace('"v2"', '"\\u001b[2K\\rtrue: v2"'));
+    await expect(client.run(command, "verify", hostile, "--hash", block.hash)).rejects.toMatchObject({
+      stderr: expect.stringMatching(/^[ -~]*\n$/),
+    });
     await expect(verify()).rejects.toMatchObject({ code: 2, stderr: expect.stringContaining("Usage") });
   });
 

@@ -2,6 +2,7 @@ import { readFileSync } from "node:fs";
 import { isAddress } from "viem";
 import * as viemChains from "viem/chains";
 import { describe, expect, test } from "vitest";
+import { findRegistry, isZksync } from "../../client/src/registries.ts";
 import { blockExplorers } from "../../registry/block-explorers.ts";
 import { networks } from "../../registry/networks.ts";
 
@@ -24,6 +25,16 @@ describe("networks", () => {
       for (const deployment of [v1, v2]) if (deployment) expect(isAddress(deployment.address), name).toBe(true);
       if (v1) expect([v1.address, isZkStack], name).toEqual([V1, false]);
       if (v2) expect(v2.address, name).toBe(isZkStack ? V2_ZK_STACK : V2);
+    }
+  });
+
+  test("has the client's address of each registry, and its kind of state", () => {
+    for (const { chainId, name, ...registries } of networks.values()) {
+      for (const version of ["v1", "v2"] as const) {
+        const { address } = registries[version] ?? {};
+        if (address) expect(findRegistry(chainId, version), name).toBe(address);
+      }
+      expect(isZksync(chainId), name).toBe(ZK_STACK.includes(chainId));
     }
   });
 
