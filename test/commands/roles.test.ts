@@ -96,6 +96,15 @@ test("roles limits an analyst's sessions, and keeps limits that the operator has
   await expect(connectClient(urls.analyst)).rejects.toThrow("too many connections for role");
 });
 
+/** Creates a name for a role, which is dropped after the test. */
+const generateRole = (database: pg.Client, prefix: string): string => {
+  const name = generateName(prefix);
+  onTestFinished(async () => {
+    await database.query(`drop owned by ${name} cascade; drop role ${name}`).catch(() => {});
+  });
+  return name;
+};
+
 /** Opens a database of the server to every role, as a new server has it. Other tests may close it at any time. */
 const openDatabase = (database: pg.Client, name: string) =>
   database.query(`grant connect on database ${name} to public`);
@@ -110,6 +119,19 @@ test("roles lets no analyst connect to the databases that every role may use by 
     await expect(connectClient(inDatabase(urls.analyst, name)), name).rejects.toThrow("permission denied for database");
   }
   await connectClient(urls.analyst);
+});
+
+test("roles leaves the database postgres to roles for replication, which replicas and their operators need", async () => {
+  const databaseUrl = await createDatabase();
+  const database = await connectClient(databaseUrl);
+  const { env, urlOf } = createRoleSettings(databaseUrl);
+  const [replicator, other] = [generateRole(database, "replicator"), generateRole(database, "other")];
+  await database.query(`create role ${replicator} login replication password 'pass'`);
+  await database.query(`create role ${other} login password 'pass'`);
+  await runRoles(env);
+  await connectClient(inDatabase(urlOf(replicator, "pass"), "postgres"));
+  const refused = connectClient(inDatabase(urlOf(other, "pass"), "postgres"));
+  await expect(refused).rejects.toThrow("permission denied for database");
 });
 
 test("roles succeeds while another one closes the same databases", async () => {
@@ -142,15 +164,6 @@ test("roles names the databases that an administrator without superuser cannot c
   });
 });
 
-/** Creates a name for an analyst's login, which is dropped after the test. */
-const generateAnalyst = (database: pg.Client, prefix: string): string => {
-  const name = generateName(prefix);
-  onTestFinished(async () => {
-    await database.query(`drop owned by ${name} cascade; drop role ${name}`).catch(() => {});
-  });
-  return name;
-};
-
 test("roles analyst gives each analyst a login that no other analyst can change", async () => {
   const databaseUrl = await createSampleDatabase();
   await (await startTestApi({ databaseUrl })).stop();
@@ -165,7 +178,7 @@ test("roles analyst gives each analyst a login that no other analyst can change"
     expect(output).not.toContain(printed);
     return urlOf(name, printed);
   };
-  const [alice, bob] = [generateAnalyst(database, "alice"), generateAnalyst(database, "bob")];
+  const [alice, bob] = [generateRole(database, "alice"), generateRole(database, "bob")];
   const [aliceUrl, bobUrl] = [await create(alice), await create(bob)];
 
   const asAlice = await connectClient(aliceUrl);
@@ -195,9 +208,9 @@ test("an indexer ends long transactions of every analyst that its role is a memb
   const database = await connectClient(databaseUrl);
   const { env, roles, urls, urlOf } = createRoleSettings(databaseUrl);
   await runRoles(env);
-  const alice = generateAnalyst(database, "alice");
+  const alice = generateRole(database, "alice");
   const { printed } = await runRoles(env, "analyst", alice);
-  const [indirect, foreign] = [generateAnalyst(database, "indirect"), generateAnalyst(database, "foreign")];
+  const [indirect, foreign] = [generateRole(database, "indirect"), generateRole(database, "foreign")];
   await database.query(`create role ${indirect} login password 'pass'; create role ${foreign} login password 'pass'`);
   await database.query(`grant usage on schema analytics to ${indirect}; grant ${indirect} to ${roles.analyst}`);
   await database.query(`grant ${roles.analyst} to ${foreign}`);
@@ -230,7 +243,7 @@ test("roles analyst refuses names of other roles, and other arguments", async ()
   const databaseUrl = await createDatabase();
   const database = await connectClient(databaseUrl);
   const { env, roles } = createRoleSettings(databaseUrl);
-  const [taken, superuser] = [generateAnalyst(database, "taken"), generateAnalyst(database, "super")];
+  const [taken, superuser] = [generateRole(database, "taken"), generateRole(database, "super")];
   const expectRefused = async (args: string[], message: string) =>
     expect(await runRoles(env, ...args)).toEqual({ code: 1, output: expect.stringContaining(message), printed: "" });
   await expectRefused(["analyst", taken], 'run "npm run roles" first');
