@@ -48,6 +48,36 @@ const environmentOf = (items: readonly Item[], item: Item): Record<string, strin
   );
 };
 
+/** Names of the Pods that a selector selects, as in docs/kubernetes.md. */
+const PODS: Record<string, string> = {
+  postgres: "Postgres",
+  api: "API",
+  indexer: "indexers",
+  roles: "the Job `roles`",
+  valkey: "Valkey",
+};
+type Selector = { matchLabels?: Record<string, string> };
+const namePods = ({ matchLabels = {} }: Selector): string => {
+  const [name] = Object.values(matchLabels);
+  return name ? (PODS[name] ?? name) : "all Pods";
+};
+
+type Peer = { podSelector?: Selector; namespaceSelector?: Selector; ipBlock?: { cidr: string; except?: string[] } };
+const PUBLIC = [
+  "0.0.0.0/0 except 10.0.0.0/8,100.64.0.0/10,127.0.0.0/8,169.254.0.0/16,172.16.0.0/12,192.168.0.0/16",
+  "::/0 except fc00::/7,fe80::/10",
+];
+const namePeer = ({ podSelector, namespaceSelector, ipBlock }: Peer): string => {
+  if (podSelector) return namePods(podSelector);
+  if (ipBlock) {
+    const addresses = `${ipBlock.cidr} except ${ipBlock.except}`;
+    return PUBLIC.includes(addresses) ? "public addresses" : addresses;
+  }
+  if (!namespaceSelector) return "any address";
+  const [[label, value] = []] = Object.entries(namespaceSelector.matchLabels ?? {});
+  return label === "kubernetes.io/metadata.name" ? `namespace \`${value}\`` : `namespaces with \`${label}=${value}\``;
+};
+
 /** docker-compose.yml with the defaults of its variables. */
 const services: Record<
   string,
@@ -134,8 +164,9 @@ describeManifests("ops/kubernetes", () => {
       const settings = parseApiSettings(api);
       expect(settings.trustedProxies).not.toBeNull();
       expect(settings.databaseReadUrl).toBe(
-        overlay === "small" ? null : "postgres://delegation_api:secret@postgres-ro:5432/registry",
+        overlay === "small" ? null : "postgres://delegation_api:secret@postgres-replica:5432/registry",
       );
+      expect(settings.webhooks !== null).toBe(overlay === "everything");
       expect(settings.publicUrl).toBe(`https://${find(items, "Ingress", "api").spec.rules[0].host}`);
 
       const shards = items.filter(isIndexer).map((item) => {
@@ -180,20 +211,65 @@ describeManifests("ops/kubernetes", () => {
       }
     });
 
-    test("lets Pods out to nothing but what the policies name", () => {
+    test("lets Pods talk as docs/kubernetes.md says, and to nothing else", () => {
       const policies = items.filter(({ kind }) => kind === "NetworkPolicy");
       expect(find(items, "NetworkPolicy", "default-deny").spec).toEqual({
         podSelector: {},
         policyTypes: ["Ingress", "Egress"],
       });
-      const mayLeave = (component: string) =>
-        policies.some(
-          ({ spec }) =>
-            spec.podSelector.matchLabels?.["app.kubernetes.io/component"] === component &&
-            JSON.stringify(spec.egress ?? "").includes("0.0.0.0/0"),
+      const ports = Object.fromEntries(
+        items
+          .filter(isPodOwner)
+          .flatMap((item) => containerOf(item).ports ?? [])
+          .map((it) => [it.name, it.containerPort]),
+      );
+      type Rule = { from?: Peer[]; to?: Peer[]; ports: { port: string | number }[] };
+      const list = (rules: Rule[] = [], join: (peer: string) => string) =>
+        rules.flatMap(({ from, to, ports: allowed }) =>
+          (from ?? to ?? [{}]).flatMap((peer) =>
+            allowed.map(({ port }) => `${join(namePeer(peer))}: ${ports[port] ?? port}`),
+          ),
         );
-      expect(["api", "indexer", "roles", "valkey"].filter(mayLeave)).toEqual(
-        overlay === "everything" ? ["api", "indexer"] : ["indexer"],
+      const inbound = policies.flatMap(({ spec }) =>
+        list(spec.ingress, (peer) => `${peer} → ${namePods(spec.podSelector)}`),
+      );
+      const outbound = policies.flatMap(({ spec }) =>
+        list(spec.egress, (peer) => `${namePods(spec.podSelector)} → ${peer}`),
+      );
+
+      const [, table = ""] = /^\| from \| to \| port \| .*\n.*\n((?:\|.*\n)+)/m.exec(read("docs/kubernetes.md")) ?? [];
+      const documented = [...table.matchAll(/^\| (.*?) \| (.*?) \| (.*?) \| (.*?) ?\|$/gm)]
+        .filter(([, , , , component]) => overlay === "everything" || component === "")
+        .flatMap(([, from, to, ports = ""]) => ports.split(", ").map((port) => `${from} → ${to}: ${port}`));
+      // Between two of our Pods, both have to allow it.
+      const isOurs = (allowed: string) =>
+        allowed.split(/ → |: /).filter((name) => Object.values(PODS).includes(name)).length === 2;
+      expect([...new Set([...inbound, ...outbound])].sort()).toEqual(documented.sort());
+      expect(inbound.filter(isOurs).sort()).toEqual(documented.filter(isOurs).sort());
+      expect(outbound.filter(isOurs).sort()).toEqual(documented.filter(isOurs).sort());
+    });
+
+    test("has a disruption budget of Postgres only with replicas, which otherwise keeps a node from being drained", () => {
+      const { instances, enablePDB = true } = find(items, "Cluster", "postgres").spec;
+      expect(enablePDB).toBe(instances > 1);
+    });
+
+    test("leads an API Pod to one replica", () => {
+      const host = new URL(environmentOf(items, find(items, "Deployment", "api")).DATABASE_READ_URL ?? "small://")
+        .hostname;
+      const services = find(items, "Cluster", "postgres").spec.managed?.services.additional ?? [];
+      expect(services).toEqual(
+        overlay === "small"
+          ? []
+          : [
+              {
+                selectorType: "ro",
+                serviceTemplate: {
+                  metadata: { name: host },
+                  spec: { sessionAffinity: "ClientIP", sessionAffinityConfig: expect.anything() },
+                },
+              },
+            ],
       );
     });
 
@@ -254,6 +330,11 @@ describeManifests("ops/kubernetes", () => {
     });
     expect(kubernetes).toEqual(compose);
   });
+});
+
+test.for(["small", "many-networks"])("the overlay %s has the image of this version", (overlay) => {
+  const { images } = parse(read(`ops/kubernetes/overlays/${overlay}/kustomization.yaml`));
+  expect(images).toMatchObject([{ name: "delegation-registry", newTag: JSON.parse(read("package.json")).version }]);
 });
 
 describe("the settings of ops/kubernetes", () => {
