@@ -1,14 +1,14 @@
 import { execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
 import { readFileSync } from "node:fs";
-import { rm, writeFile } from "node:fs/promises";
+import { chmod, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import pg from "pg";
 import { describe } from "vitest";
 import { findFreePort } from "../../process/ports.ts";
 import { captureOutput, findProgram, ROOT } from "./run.ts";
-import { generateName, waitUntil } from "./setup.ts";
+import { waitUntil } from "./setup.ts";
 
 const program = findProgram("pgbouncer");
 
@@ -43,16 +43,20 @@ export const launchPgBouncer = async (serverUrl: string) => {
   const { hostname, port: serverPort, username, password } = new URL(serverUrl);
   const { connectQuery, settings } = readDocumentedSettings();
   const port = await findFreePort();
-  const file = join(tmpdir(), `${generateName("pgbouncer")}.ini`);
+  const folder = await mkdtemp(join(tmpdir(), "pgbouncer-"));
+  // PgBouncer runs as nobody if this is root.
+  await chmod(folder, 0o755);
+  const [file, users] = [join(folder, "pgbouncer.ini"), join(folder, "userlist.txt")];
+  await writeFile(users, `"${username}" "${password}"\n`);
   const lines = [
     "[databases]",
-    `* = host=${hostname} port=${serverPort} user=${username} password=${password} ${connectQuery}`,
+    `* = host=${hostname} port=${serverPort} ${connectQuery}`,
     "[pgbouncer]",
-    settings,
+    settings.replace(/^auth_file = .*$/m, `auth_file = ${users}`),
+    `admin_users = ${username}`,
     "listen_addr = 127.0.0.1",
     `listen_port = ${port}`,
     "unix_socket_dir =",
-    "auth_type = any",
     // It refuses to run as root.
     ...(process.getuid?.() === 0 ? ["user = nobody"] : []),
   ];
@@ -93,7 +97,7 @@ export const launchPgBouncer = async (serverUrl: string) => {
       endNow();
       await exited;
       process.off("exit", endNow);
-      await rm(file, { force: true });
+      await rm(folder, { recursive: true });
     },
   };
 };

@@ -81,9 +81,10 @@ test("npm test runs on every supported Node, from the oldest on, on x64 and arm6
 test("images, .nvmrc and the other jobs have the same Node", () => {
   const node = read(".nvmrc").trim();
   expect(read("Dockerfile")).toContain(`FROM node:${node}-slim AS base`);
-  for (const { container } of Object.values(jobs)) {
+  for (const [name, { container }] of Object.entries(jobs)) {
     const [, tag] = container?.image.split(":") ?? [];
-    if (tag && !tag.startsWith("$")) expect(tag).toBe(`${node}-bookworm`);
+    const debian = name === "pgbouncer" ? "trixie" : "bookworm";
+    if (tag && !tag.startsWith("$")) expect(tag, name).toBe(`${node}-${debian}`);
   }
 });
 
