@@ -1,4 +1,5 @@
 import { execFileSync } from "node:child_process";
+import { readFileSync } from "node:fs";
 import { cp, writeFile } from "node:fs/promises";
 import { Agent, request } from "node:http";
 import { connect, type Socket } from "node:net";
@@ -9,6 +10,7 @@ import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vit
 import { CHECK, OPERATIONS, VAULT } from "../../support/api.ts";
 import { ROOT } from "../../support/run.ts";
 import { waitUntil } from "../../support/setup.ts";
+import { readCompose } from "./compose.ts";
 import { describeWithEngine, type Engine, startEngine } from "./engine/start-engine.ts";
 
 // The images of the Dockerfile and the containers of docker-compose.yml, in a real Docker engine. Clients ask the proxy
@@ -81,6 +83,21 @@ describeWithEngine("docker-compose --profile sandbox up", () => {
   /** Creates a key as docs/operating.md says. */
   const createKey = async () =>
     (await engine.compose(["run", "--rm", "-T", "api", ..."npm run -s keys -- create --name load".split(" ")])).stdout;
+
+  // Not Valkey: the Debian of the stand-ins has a newer one than the image.
+  test.for([
+    ["postgres", "postgres --version"],
+    ["proxy", "nginx -v 2>&1"],
+    ["api", "node --version"],
+  ] as const)("has a stand-in for %s of the version in its image's tag", async ([service, command]) => {
+    const image =
+      service === "api"
+        ? /^FROM (\S+)/m.exec(readFileSync(join(ROOT, "Dockerfile"), "utf8"))?.[1]
+        : readCompose().services[service]?.image;
+    const [, version] = /:(\d[\d.]*)/.exec(String(image)) ?? [];
+    const printed = await engine.docker("run", "--rm", "--entrypoint", "sh", String(image), "-c", command);
+    expect(`${/\d[\d.]+/.exec(printed)}.`).toMatch(new RegExp(`^${version}\\.`));
+  });
 
   test("passes every health check, and answers every operation and page through the proxy without settings", async () => {
     await untilHealthy();
