@@ -63,19 +63,19 @@ const namePods = ({ matchLabels = {} }: Selector): string => {
 };
 
 type Peer = { podSelector?: Selector; namespaceSelector?: Selector; ipBlock?: { cidr: string; except?: string[] } };
-const PUBLIC = [
-  "0.0.0.0/0 except 10.0.0.0/8,100.64.0.0/10,127.0.0.0/8,169.254.0.0/16,172.16.0.0/12,192.168.0.0/16",
-  "::/0 except fc00::/7,fe80::/10",
-];
-const namePeer = ({ podSelector, namespaceSelector, ipBlock }: Peer): string => {
+const PUBLIC =
+  "0.0.0.0/0 except 10.0.0.0/8,100.64.0.0/10,127.0.0.0/8,169.254.0.0/16,172.16.0.0/12,192.168.0.0/16" +
+  " and ::/0 except fc00::/7,fe80::/10";
+const namePeer = ({ podSelector, namespaceSelector }: Peer): string => {
   if (podSelector) return namePods(podSelector);
-  if (ipBlock) {
-    const addresses = `${ipBlock.cidr} except ${ipBlock.except}`;
-    return PUBLIC.includes(addresses) ? "public addresses" : addresses;
-  }
   if (!namespaceSelector) return "any address";
   const [[label, value] = []] = Object.entries(namespaceSelector.matchLabels ?? {});
   return label === "kubernetes.io/metadata.name" ? `namespace \`${value}\`` : `namespaces with \`${label}=${value}\``;
+};
+const namePeers = (peers: Peer[]): string[] => {
+  const addresses = peers.flatMap(({ ipBlock }) => (ipBlock ? `${ipBlock.cidr} except ${ipBlock.except}` : []));
+  if (addresses.join(" and ") === PUBLIC) return ["public addresses"];
+  return addresses.length > 0 ? addresses : peers.map(namePeer);
 };
 
 /** docker-compose.yml with the defaults of its variables. */
@@ -223,11 +223,14 @@ describeManifests("ops/kubernetes", () => {
           .flatMap((item) => containerOf(item).ports ?? [])
           .map((it) => [it.name, it.containerPort]),
       );
-      type Rule = { from?: Peer[]; to?: Peer[]; ports: { port: string | number }[] };
+      type Rule = { from?: Peer[]; to?: Peer[]; ports: { port: string | number; protocol?: string }[] };
       const list = (rules: Rule[] = [], join: (peer: string) => string) =>
         rules.flatMap(({ from, to, ports: allowed }) =>
-          (from ?? to ?? [{}]).flatMap((peer) =>
-            allowed.map(({ port }) => `${join(namePeer(peer))}: ${ports[port] ?? port}`),
+          namePeers(from ?? to ?? [{}]).flatMap((peer) =>
+            allowed.map(
+              ({ port, protocol = "TCP" }) =>
+                `${join(peer)}: ${ports[port] ?? port}${protocol === "TCP" ? "" : ` ${protocol}`}`,
+            ),
           ),
         );
       const inbound = policies.flatMap(({ spec }) =>
@@ -255,22 +258,14 @@ describeManifests("ops/kubernetes", () => {
     });
 
     test("leads an API Pod to one replica", () => {
-      const host = new URL(environmentOf(items, find(items, "Deployment", "api")).DATABASE_READ_URL ?? "small://")
-        .hostname;
-      const services = find(items, "Cluster", "postgres").spec.managed?.services.additional ?? [];
-      expect(services).toEqual(
-        overlay === "small"
-          ? []
-          : [
-              {
-                selectorType: "ro",
-                serviceTemplate: {
-                  metadata: { name: host },
-                  spec: { sessionAffinity: "ClientIP", sessionAffinityConfig: expect.anything() },
-                },
-              },
-            ],
-      );
+      const { databaseReadUrl } = parseApiSettings(environmentOf(items, find(items, "Deployment", "api")));
+      const { managed } = find(items, "Cluster", "postgres").spec;
+      if (databaseReadUrl === null) return expect(managed).toBeUndefined();
+      const { hostname: name } = new URL(databaseReadUrl);
+      const spec = { sessionAffinity: "ClientIP", sessionAffinityConfig: expect.anything() };
+      expect(managed.services.additional).toEqual([
+        { selectorType: "ro", serviceTemplate: { metadata: { name }, spec } },
+      ]);
     });
 
     test("has connections for all Pods at their greatest number", () => {
