@@ -9,7 +9,7 @@ import { parsedText } from "../contract/parameters.ts";
 import type { ParameterError } from "../problem.ts";
 import type { Shards } from "../shards/shards.ts";
 import { validateNetworks } from "../wallets/wallet-parameters.ts";
-import { isPublicAddress } from "./receiver-address.ts";
+import { hasPublicForm, hostOf, isPublicAddress } from "./receiver-address.ts";
 import type { NewWebhook } from "./webhooks.ts";
 
 const MAX_URL_LENGTH = 2_000;
@@ -20,9 +20,9 @@ const parseUrl = (text: string): URL | undefined => {
 };
 
 /** Accepts what can be reached without allowed networks. Names are looked up when a message is sent. */
-const isPublicUrl = ({ protocol, hostname, port }: URL): boolean => {
-  const host = hostname.replace(/^\[|\]$/g, "");
-  return protocol === "https:" && port === "" && (isIP(host) === 0 || isPublicAddress(host));
+const isPublicUrl = (url: URL): boolean => {
+  const host = hostOf(url);
+  return hasPublicForm(url) && (isIP(host) === 0 || isPublicAddress(host));
 };
 
 const ownUrl = parsedText(
@@ -40,8 +40,6 @@ const anyUrl = parsedText(
 
 type Texts = (name: string) => readonly string[];
 
-/** Without a cursor: an owner could make the service send the whole log to somebody else. */
-const ownerQuery = { ...changeQuery };
 const operatorQuery = { ...changeQuery, url: anyUrl, cursor: changeCursor };
 
 /** Creates a function that reads what an owner of the developer page wants to be told of, and where. */
@@ -50,7 +48,8 @@ export const createOwnersReader = (
   allowedNetworks: BlockList | null,
 ): ((texts: Texts) => NewWebhook) => {
   const { readTexts } = defineParameters({
-    query: { ...ownerQuery, url: allowedNetworks ? anyUrl : ownUrl },
+    // Without a cursor: an owner could make the service send the whole log to somebody else.
+    query: { ...changeQuery, url: allowedNetworks ? anyUrl : ownUrl },
     lists: ["chainId"],
     validate: (values) => validateNetworks(shards, { ...values, chains: [] }),
   });

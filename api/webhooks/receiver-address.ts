@@ -54,5 +54,11 @@ export const isPublicAddress = (address: string): boolean => {
   return !notPublic.check(address, family);
 };
 
+/** The host of a URL, without the brackets of an IPv6 address. */
+export const hostOf = ({ hostname }: URL): string => hostname.replace(/^\[|\]$/g, "");
+
+/** What every receiver needs, except in networks of the operator. */
+export const hasPublicForm = ({ protocol, port }: URL): boolean => protocol === "https:" && port === "";
+
 export const isInNetworks = (address: string, networks: BlockList | null): boolean =>
   networks?.check(address, familyOf(address)) ?? false;

@@ -1,12 +1,13 @@
+import { createSocket } from "node:dgram";
 import { readFileSync } from "node:fs";
 import type { RequestListener } from "node:http";
 import { createServer } from "node:https";
-import { type AddressInfo, BlockList, createServer as createTcpServer, type Server } from "node:net";
+import { type AddressInfo, BlockList, createServer as createTcpServer, isIPv4, type Server } from "node:net";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { expect, onTestFinished, test } from "vitest";
 import { isPublicAddress } from "../../../api/webhooks/receiver-address.ts";
-import { createSender, type Resolve } from "../../../api/webhooks/send-message.ts";
+import { createResolve, createSender, type Resolve } from "../../../api/webhooks/send-message.ts";
 import { startHttp } from "../../support/http.ts";
 import { ROOT } from "../../support/run.ts";
 
@@ -146,6 +147,40 @@ test("names of this machine are no way in", async () => {
   }
 });
 
+/** Starts a DNS server that gives every name these addresses, in one answer for each family. */
+const startDns = async (addresses: readonly string[]): Promise<string> => {
+  const server = createSocket("udp4", (query, { port }) => {
+    // After the header, the name ends with an empty label; the type of the question follows.
+    const end = query.indexOf(0, 12) + 5;
+    const isV4 = query.readUInt16BE(end - 4) === 1;
+    const records = addresses.flatMap((address) => {
+      if (isIPv4(address) !== isV4) return [];
+      const bytes = isV4 ? address.split(".").map(Number) : [...Buffer.from(address.replaceAll(":", ""), "hex")];
+      // The name of the question, its type, the class of the internet, a minute, and the address.
+      return [Buffer.from([0xc0, 12, 0, isV4 ? 1 : 28, 0, 1, 0, 0, 0, 60, 0, bytes.length, ...bytes])];
+    });
+    const header = Buffer.from([...query.subarray(0, 2), 0x81, 0x80, 0, 1, 0, records.length, 0, 0, 0, 0]);
+    server.send(Buffer.concat([header, query.subarray(12, end), ...records]), port, "127.0.0.1");
+  });
+  await new Promise<void>((resolve) => server.bind(0, "127.0.0.1", resolve));
+  onTestFinished(() => void server.close());
+  return `127.0.0.1:${server.address().port}`;
+};
+
+test("DNS gives all addresses of a name, of both families: one that is not public refuses all", async () => {
+  const isPublic = ["93.184.216.34", "2606:4700:0000:0000:0000:0000:0000:1111"];
+  const { signal } = new AbortController();
+  const resolve = createResolve([await startDns(isPublic)]);
+  expect(await resolve("receiver.example", signal)).toEqual(["93.184.216.34", "2606:4700::1111"]);
+  for (const address of ["10.1.2.3", "fd00:0ec2:0000:0000:0000:0000:0000:0254"]) {
+    const resolve = createResolve([await startDns([...isPublic, address])]);
+    expect((await resolve("receiver.example", signal)).length).toBe(3);
+    expect((await send("https://receiver.example/", { resolve })).error).toBe(
+      "receiver.example has no address, or one that is not public.",
+    );
+  }
+});
+
 test("connects to the address that was checked, although the name has another one by then (DNS rebinding)", async () => {
   const target = await startTls((_, response) => response.end("the right one"), "127.0.0.2");
   const { resolve, asked } = resolveTo(["127.0.0.2"], ["127.0.0.1"]);
@@ -247,6 +282,40 @@ test("a 2xx in time is a delivery, whatever becomes of the rest of the answer", 
     status: 202,
     answer: "a\uFFFDb",
   });
+});
+
+test("a 2xx whose body does not come is a delivery after a second, not after the deadline", async () => {
+  const slow = await startHttp((_, response) => void response.writeHead(200).write("half"));
+  expect(await local(slow.url, { deadlineMs: 3_600_000 })).toMatchObject({ isDelivered: true, answer: "half" });
+});
+
+test("ends a flood of early answers", async () => {
+  let written = 0;
+  const server = createTcpServer((socket) => {
+    socket.on("error", () => {});
+    const write = () => {
+      written++;
+      if (!socket.destroyed) socket.write("HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n", write);
+    };
+    write();
+  });
+  const port = await listen(server, "127.0.0.1");
+  const outcome = await local(`http://127.0.0.1:${port}/`, { deadlineMs: 3_600_000 });
+  expect(outcome).toMatchObject({ isDelivered: false, status: null, error: "Answered 1xx again and again." });
+  expect(written).toBeGreaterThan(8);
+  const { url } = await startHttp((_, response) => {
+    for (let count = 0; count < 8; count++) response.writeEarlyHints({ link: "</a>" });
+    response.end("thanks");
+  });
+  expect(await local(url)).toMatchObject({ isDelivered: true, answer: "thanks" });
+});
+
+test("tells how long an answer took, and nothing of the time in which there was none", async () => {
+  const { url } = await startHttp((_, response) => response.end());
+  expect((await local(url)).milliseconds).toBeGreaterThanOrEqual(0);
+  expect(
+    (await send("https://receiver.example/", { resolve: resolveTo(["10.1.2.3"]).resolve })).milliseconds,
+  ).toBeNull();
 });
 
 test("headers without measure, and a change of protocol, are no answer", async () => {
