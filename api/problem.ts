@@ -14,6 +14,7 @@ export const PROBLEMS = {
   "request-timeout": { status: 408, title: "Request timeout" },
   "too-many-keys": { status: 409, title: "Too many API keys" },
   "too-many-webhooks": { status: 409, title: "Too many webhooks" },
+  "webhook-paused": { status: 409, title: "Webhook paused" },
   "body-too-large": { status: 413, title: "Body too large" },
   "url-too-long": { status: 414, title: "URL too long" },
   "unsupported-body": { status: 415, title: "Body is not JSON" },

@@ -76,6 +76,10 @@ const addListRoutes = (app: ApiApp, { database, webhooks, requireOwner }: Page):
       const detail = `A wallet may have ${WEBHOOKS_PER_WALLET} webhooks here. Delete one to make another.`;
       throw new Problem("too-many-webhooks", detail);
     }
+    if (created === "full") {
+      const detail = "This service has as many webhooks as it accepts. Ask its operator, or poll GET /changes.";
+      throw new Problem("too-many-webhooks", detail);
+    }
     const webhook = await findWebhook(database, created.id, owner);
     return respondJson(c, { secret: created.secret, ...(webhook && webhookJson(webhook)) }, {}, 201);
   });
@@ -125,8 +129,11 @@ const addActionRoutes = (app: ApiApp, { database, requireOwner }: Page): void =>
 
   app.post(`${PATH}/:id/deliveries/:message`, async (c) => {
     const { id } = await requireWebhook(c);
-    const isKept = await sendAgain(database, id, c.req.param("message"));
-    if (!isKept) throw new Problem("not-found", "This webhook keeps no message with this id.");
+    const asked = await sendAgain(database, id, c.req.param("message"));
+    if (asked === "not kept") throw new Problem("not-found", "This webhook keeps no message with this id.");
+    if (asked === "paused") {
+      throw new Problem("webhook-paused", "This message comes next when you resume the webhook: it was not delivered.");
+    }
     return respond(c, 204, null);
   });
 };

@@ -51,8 +51,12 @@ export const PROBLEM_EXPLANATIONS: Record<ProblemName, { meaning: string; next: 
     next: "Revoke an unused key, or ask the operator of the service.",
   },
   "too-many-webhooks": {
-    meaning: "The wallet has the maximum number of webhooks.",
+    meaning: "The wallet has the maximum number of webhooks, or all wallets of this service together have.",
     next: "Delete one that is not used, or ask the operator of the service.",
+  },
+  "webhook-paused": {
+    meaning: "The message was not delivered, and its webhook is paused. Messages come in order.",
+    next: "Resume the webhook: it goes on with this message.",
   },
   "body-too-large": {
     meaning: "The body is larger than the service accepts. `detail` has the limit.",

@@ -7,14 +7,13 @@ import type { Outcome } from "./send-message.ts";
 
 // What the worker reads and writes. Times are Postgres' own: all processes share its clock.
 
-/** A webhook, as far as the worker has to know all of them. */
+/** A webhook that gets messages, as far as the worker has to know all of them. */
 export type ListedWebhook = {
   id: string;
+  owner: string | null;
   filters: Filters;
   chainIds: readonly number[];
   finality: Finality;
-  /** By somebody, by the service, or because its owner is blocked. */
-  isPaused: boolean;
   isFailing: boolean;
   isDue: boolean;
   /** How long its next message has waited; null if none does. */
@@ -25,6 +24,8 @@ export type ListedWebhook = {
 export type Receiver = { id: string; url: string; secrets: string[] };
 
 export type Delivery = { deliveryId: string; messageId: string; body: string };
+
+export type AskedDelivery = Receiver & Delivery & Pick<ListedWebhook, "owner">;
 
 /** A message that has been sent, and may have arrived: it comes before all others. */
 type Pending = Delivery & { after: string };
@@ -42,9 +43,12 @@ const FIRST_PAUSE = sql`interval '5 seconds'`;
 const LONGEST_PAUSE = sql`interval '6 hours'`;
 /** The receiver says that it is no more. */
 const GONE = 410;
+/** An owner who has paused a webhook for so long, or has not seen that it is, wants it no more. */
+const FORGOTTEN = sql`interval '90 days'`;
 
 const value = sql.placeholder;
 
+/** By somebody, by the service, or because its owner is blocked. */
 const IS_PAUSED = sql`(w.paused_at is not null
   or exists (select from ${blockedOwner} as blocked where blocked.owner = w.owner))`;
 const IS_DUE = sql`coalesce(w.next_attempt_at <= now(), true)`;
@@ -54,10 +58,16 @@ const SECRETS = sql`array_remove(
   array[w.secret, case when w.previous_secret_until > now() then w.previous_secret end], null) as secrets`;
 
 const LIST = compileStatement<ListedWebhook>(
-  "list-due-webhooks",
-  sql`select ${QUESTION}, ${IS_PAUSED} as "isPaused", w.failing_since is not null as "isFailing", ${IS_DUE} as "isDue",
+  "list-active-webhooks",
+  sql`select ${QUESTION}, w.owner, w.failing_since is not null as "isFailing", ${IS_DUE} as "isDue",
       extract(epoch from now() - d.created_at)::float8 as "waitedSeconds"
-    from ${webhook} as w left join ${webhookDelivery} as d on d.webhook_id = w.id and ${IS_PENDING}`,
+    from ${webhook} as w left join ${webhookDelivery} as d on d.webhook_id = w.id and ${IS_PENDING}
+    where not ${IS_PAUSED}`,
+);
+
+const COUNT_PAUSED = compileStatement<{ paused: number }>(
+  "count-paused-webhooks",
+  sql`select count(*)::int as paused from ${webhook} as w where ${IS_PAUSED}`,
 );
 
 const FIND = compileStatement<Omit<DueWebhook, "pending"> & { [Field in keyof Pending]: Pending[Field] | null }>(
@@ -87,7 +97,7 @@ const SENT = sql`attempts = attempts + 1, sent_at = now(), status = ${value("sta
   delivered_at = coalesce(delivered_at, case when ${value("isDelivered")}::boolean then now() end)`;
 
 /** None if another process has delivered it. */
-const SETTLE = compileStatement<{ pausedReason: string | null }>(
+const SETTLE = compileStatement<{ isGivenUp: boolean }>(
   "settle-webhook-delivery",
   sql`with sent as (
       update ${webhookDelivery} set ${SENT} where id = ${value("deliveryId")} and delivered_at is null
@@ -107,7 +117,7 @@ const SETTLE = compileStatement<{ pausedReason: string | null }>(
         when now() >= failing_since + ${GIVE_UP} then 'No message was delivered for three days. The last attempt: ' || error
       end
     from sent where w.id = sent.webhook_id
-    returning case when paused_at is not null then paused_reason end as "pausedReason"`,
+    returning paused_at is not null and paused_reason is not null as "isGivenUp"`,
 );
 
 const SAVE = compileStatement<object>(
@@ -115,12 +125,14 @@ const SAVE = compileStatement<object>(
   sql`update ${webhook} set cursor = ${value("after")}::text where id = ${value("id")} and cursor = ${value("before")}::text`,
 );
 
-const ASKED = compileStatement<Receiver & Delivery>(
+const ASKED = compileStatement<AskedDelivery>(
   "list-asked-webhook-deliveries",
-  sql`select distinct on (w.id) w.id, w.url, ${SECRETS}, d.id as "deliveryId", d.message_id as "messageId", d.body
-    from ${webhookDelivery} as d join ${webhook} as w on w.id = d.webhook_id
-    where d.is_asked and not exists (select from ${blockedOwner} as blocked where blocked.owner = w.owner)
-    order by w.id, d.id limit 100`,
+  sql`select * from (
+      select distinct on (w.id) w.id, w.owner, w.url, ${SECRETS}, d.id as "deliveryId", d.message_id as "messageId", d.body
+      from ${webhookDelivery} as d join ${webhook} as w on w.id = d.webhook_id
+      where d.is_asked and not exists (select from ${blockedOwner} as blocked where blocked.owner = w.owner)
+      order by w.id, d.id
+    ) as asked order by "deliveryId" limit 100`,
 );
 
 const SETTLE_ASKED = compileStatement<object>(
@@ -128,7 +140,22 @@ const SETTLE_ASKED = compileStatement<object>(
   sql`update ${webhookDelivery} set ${SENT}, is_asked = false where id = ${value("deliveryId")}`,
 );
 
-export const listDueWebhooks = (database: Database): Promise<ListedWebhook[]> => database.read("checks", LIST, {});
+const FORGET = [
+  compileStatement<object>(
+    "forget-paused-webhooks",
+    sql`delete from ${webhook} where owner is not null and paused_at < now() - ${FORGOTTEN}`,
+  ),
+  compileStatement<object>(
+    "forget-webhook-secrets",
+    sql`update ${webhook} set previous_secret = null, previous_secret_until = null where previous_secret_until <= now()`,
+  ),
+];
+
+/** All but those that are paused. */
+export const listActiveWebhooks = (database: Database): Promise<ListedWebhook[]> => database.read("checks", LIST, {});
+
+export const countPausedWebhooks = async (database: Database): Promise<number> =>
+  (await database.read("checks", COUNT_PAUSED, {}))[0]?.paused ?? 0;
 
 /** Null if nothing may be sent to it now. */
 export const findDueWebhook = async (database: Database, id: string): Promise<DueWebhook | null> => {
@@ -156,7 +183,7 @@ export const settleDelivery = async (
   database: Database,
   { deliveryId }: Pick<Delivery, "deliveryId">,
   outcome: Outcome,
-): Promise<{ pausedReason: string | null } | null> =>
+): Promise<{ isGivenUp: boolean } | null> =>
   (await database.read("checks", SETTLE, { deliveryId, ...outcome }))[0] ?? null;
 
 /** Moves a cursor beyond changes that the webhook is not told of. */
@@ -167,9 +194,8 @@ export const saveCursor = async (
   await database.read("checks", SAVE, moved);
 };
 
-/** Tests, and messages to send again: of each webhook the first one. */
-export const listAskedDeliveries = (database: Database): Promise<(Receiver & Delivery)[]> =>
-  database.read("checks", ASKED, {});
+/** Tests, and messages to send again, oldest first: of each webhook one. */
+export const listAskedDeliveries = (database: Database): Promise<AskedDelivery[]> => database.read("checks", ASKED, {});
 
 export const settleAskedDelivery = async (
   database: Database,
@@ -177,4 +203,9 @@ export const settleAskedDelivery = async (
   outcome: Outcome,
 ): Promise<void> => {
   await database.read("checks", SETTLE_ASKED, { deliveryId, ...outcome });
+};
+
+/** Deletes webhooks of owners that were paused long ago, and secrets that are valid no more. */
+export const forgetOldWebhooks = async (database: Database): Promise<void> => {
+  for (const statement of FORGET) await database.read("checks", statement, {});
 };

@@ -4,7 +4,7 @@ import type { ApiApp } from "../context.ts";
 
 const timestamp = z.string().openapi({
   format: "date-time",
-  description: "The time of the block; of an undo, when it was found.",
+  description: "The time of the block; of an undo, when it was found; of a test, when somebody asked for it.",
 });
 
 const headers = z.object({
@@ -27,6 +27,11 @@ const MESSAGES = {
       "With `finality=latest`, after a reorg: every change of this network after this block is void. What the chain has instead follows.",
     data: z.object({ chainId: z.int(), afterBlock: z.int() }),
     example: { chainId: 1, afterBlock: 20_000_000 },
+  },
+  "webhook.test": {
+    description: "Somebody asked for a test. It says nothing of delegations.",
+    data: z.object({ webhook: z.string().openapi({ description: "The id of the webhook." }) }),
+    example: { webhook: "wh_0123456789abcdef" },
   },
 } as const;
 

@@ -8,8 +8,9 @@ type NewsOptions = {
   feed: ChangeFeed;
   shards: Shards;
   finality: Finality;
-  /** Called with changes, or with null if there may be some that were not seen. */
-  onNews: (chainId: number, changes: NetworkChanges | null) => void;
+  onNews: (changes: NetworkChanges) => void;
+  /** Called with networks that may have changes that were not seen. */
+  onReached: (chainIds: ReadonlySet<number>) => void;
 };
 
 /** Follows the feed of all streams, so that a webhook reads the log only when there is something for it. */
@@ -32,12 +33,13 @@ export class News implements Follower {
   }
 
   receive(_before: Position, changes: NetworkChanges): null {
-    this.#options.onNews(changes.chainId, changes);
+    this.#options.onNews(changes);
     return null;
   }
 
   tellProgress(): void {
-    const { feed, shards, onNews } = this.#options;
+    const { feed, shards, onReached } = this.#options;
+    const reached = new Set<number>();
     for (const { chainId } of shards.chainStates()) {
       const head = feed.findHead(this.finality, chainId);
       if (head && head !== this.#heads.get(chainId)) {
@@ -48,9 +50,10 @@ export class News implements Follower {
       if (!head?.reached) this.#reached.delete(chainId);
       else if (!this.#reached.has(chainId)) {
         this.#reached.add(chainId);
-        onNews(chainId, null);
+        reached.add(chainId);
       }
     }
+    if (reached.size > 0) onReached(reached);
   }
 
   /** It takes all changes at once. */

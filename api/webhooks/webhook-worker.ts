@@ -2,19 +2,23 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { Logger } from "pino";
 import type { ChangeFeed } from "../changes/change-feed.ts";
 import { isAsked } from "../changes/change-stream.ts";
-import type { Finality } from "../changes/filters.ts";
+import type { Filters, Finality } from "../changes/filters.ts";
 import type { NetworkChanges } from "../changes/read-changes.ts";
 import type { Database } from "../database/database.ts";
 import type { Metrics } from "../metrics/metrics.ts";
 import { Problem } from "../problem.ts";
 import type { Shards } from "../shards/shards.ts";
+import { inSlices } from "../slices.ts";
 import {
+  type AskedDelivery,
   beginDelivery,
+  countPausedWebhooks,
   type Delivery,
   findDueWebhook,
+  forgetOldWebhooks,
   type ListedWebhook,
+  listActiveWebhooks,
   listAskedDeliveries,
-  listDueWebhooks,
   type Receiver,
   saveCursor,
   settleAskedDelivery,
@@ -31,12 +35,28 @@ import { generateMessageId, pruneDeliveries } from "./webhooks.ts";
 const TICK_MS = 1_000;
 /** Even without news each webhook reads its part of the log, so that its cursor does not stay far behind. */
 const SWEEP_MS = 600_000;
-/** Webhooks that are served at a time, one message each. */
-const PLACES = 64;
-/** As many of them may be failing: a silent receiver takes its place for 10 s. */
-const PLACES_FOR_FAILING = 16;
+/** A receiver whose last answer took longer counts with those that fail. */
+const SLOW_MS = 1_000;
 /** Time for messages in flight when the process stops. */
 const STOP_MS = 4_000;
+
+/** What takes places. `slow`: receivers that fail, or were slow. `asked`: tests, and messages to send again. */
+const KINDS = ["asked", "slow", "quick"] as const;
+
+type Kind = (typeof KINDS)[number];
+
+type Limits = {
+  /** Messages in flight, of all kinds and of each. A silent receiver takes its place for 10 s. */
+  places: Record<Kind | "all", number>;
+  /** As many of them may be one owner's. */
+  placesPerOwner: number;
+  /** Time after which a webhook with more messages waits for its next turn. */
+  turnMs: number;
+};
+
+const LIMITS: Limits = { places: { all: 64, quick: 64, slow: 16, asked: 16 }, placesPerOwner: 2, turnMs: 2_000 };
+
+type Work = { owner: string | null; run: () => Promise<void> };
 
 type WorkerOptions = {
   database: Database;
@@ -45,28 +65,32 @@ type WorkerOptions = {
   send: Send;
   load: Metrics["webhooks"];
   log: Logger;
+  /** For tests. */
+  limits?: Limits;
 };
 
 /** Sends the messages of all webhooks, in one process at a time. It holds nothing that the database does not have. */
 export class WebhookWorker {
-  readonly #options: WorkerOptions;
+  readonly #options: WorkerOptions & { limits: Limits };
   readonly #lease: Lease;
   readonly #webhooks = new Map<string, ListedWebhook>();
   /** Webhooks that may have something to read. */
   readonly #news = new Set<string>();
-  /** Webhooks that are being served, and messages that were asked for. */
-  readonly #busy = new Map<string, Promise<void>>();
-  /** When a webhook was last served: the others come first. */
-  readonly #servedAt = new Map<string, number>();
+  /** Webhooks whose last answer was slow. */
+  readonly #slow = new Set<string>();
+  /** Turns of webhooks by their ids, and asked deliveries by theirs: first come, first served. */
+  readonly #queues = { asked: new Map<string, Work>(), slow: new Map<string, Work>(), quick: new Map<string, Work>() };
+  readonly #busy = new Map<string, { kind: Kind; owner: string | null; working: Promise<void> }>();
   readonly #followers = new Map<Finality, News>();
-  #sweptAt = 0;
+  #sweptAt = Number.NEGATIVE_INFINITY;
+  #isWorker = false;
   /** Aborted when this process loses its right to send. */
   #sending = new AbortController();
   readonly #stopping = new AbortController();
   #running = Promise.resolve();
 
   constructor(options: WorkerOptions) {
-    this.#options = options;
+    this.#options = { limits: LIMITS, ...options };
     this.#lease = new Lease(options.database);
   }
 
@@ -78,7 +102,7 @@ export class WebhookWorker {
   async stop(): Promise<void> {
     this.#stopping.abort();
     await this.#running;
-    const inFlight = Promise.all(this.#busy.values());
+    const inFlight = Promise.all([...this.#busy.values()].map(({ working }) => working));
     await Promise.race([inFlight, sleep(STOP_MS, undefined, { ref: false })]);
     this.#drop();
     await inFlight;
@@ -101,30 +125,35 @@ export class WebhookWorker {
 
   async #refresh(): Promise<void> {
     const { database, load } = this.#options;
-    const listed = await listDueWebhooks(database);
-    const known = new Set(this.#webhooks.keys());
+    this.#isWorker = true;
+    const now = performance.now();
+    const isSweep = now - this.#sweptAt > SWEEP_MS;
+    if (isSweep) this.#sweptAt = now;
+    const listed = await listActiveWebhooks(database);
+    const paused = await countPausedWebhooks(database);
+    const asked = await listAskedDeliveries(database);
+    const gone = new Set(this.#webhooks.keys());
     this.#webhooks.clear();
     for (const webhook of listed) {
       this.#webhooks.set(webhook.id, webhook);
-      if (!known.delete(webhook.id)) this.#news.add(webhook.id);
+      const isNew = !gone.delete(webhook.id);
+      if (isNew || isSweep) this.#news.add(webhook.id);
+      if (webhook.waitedSeconds !== null || this.#news.has(webhook.id)) this.#enqueue(webhook.id);
     }
-    for (const id of known) {
-      this.#news.delete(id);
-      this.#servedAt.delete(id);
+    for (const id of gone) {
+      for (const names of [this.#news, this.#slow, this.#queues.slow, this.#queues.quick]) names.delete(id);
     }
-    const now = performance.now();
-    if (now - this.#sweptAt > SWEEP_MS) {
-      this.#sweptAt = now;
-      for (const id of this.#webhooks.keys()) this.#news.add(id);
+    this.#queues.asked.clear();
+    for (const each of asked) {
+      if (this.#busy.has(each.deliveryId)) continue;
+      this.#queues.asked.set(each.deliveryId, { owner: each.owner, run: () => this.#answer(each) });
     }
-    load.webhooks = countStates(listed);
-    load.lagSeconds = Math.max(
-      0,
-      ...listed.map(({ isPaused, waitedSeconds }) => (isPaused ? 0 : (waitedSeconds ?? 0))),
-    );
-    this.#follow(new Set(listed.flatMap(({ isPaused, finality }) => (isPaused ? [] : finality))));
-    for (const asked of await listAskedDeliveries(database)) this.#occupy(asked.deliveryId, () => this.#answer(asked));
+    const failing = listed.filter(({ isFailing }) => isFailing).length;
+    load.webhooks = { active: listed.length - failing, failing, paused };
+    load.lagSeconds = listed.reduce((longest, { waitedSeconds }) => Math.max(longest, waitedSeconds ?? 0), 0);
+    this.#follow(new Set(listed.map(({ finality }) => finality)));
     this.#serve();
+    if (isSweep) await forgetOldWebhooks(database);
   }
 
   #follow(wanted: ReadonlySet<Finality>): void {
@@ -136,91 +165,104 @@ export class WebhookWorker {
     }
     for (const finality of wanted) {
       if (this.#followers.has(finality)) continue;
-      const onNews = (chainId: number, changes: NetworkChanges | null) => this.#hear(finality, chainId, changes);
-      this.#followers.set(finality, new News({ feed, shards, finality, onNews }));
+      const onNews = ({ chainId, undoTo, changes }: NetworkChanges) => {
+        const isTold = undoTo ? () => true : (filters: Filters) => changes.some((change) => isAsked(filters, change));
+        this.#hear(finality, new Set([chainId]), isTold);
+      };
+      const onReached = (chainIds: ReadonlySet<number>) => this.#hear(finality, chainIds, () => true);
+      this.#followers.set(finality, new News({ feed, shards, finality, onNews, onReached }));
     }
   }
 
   /** Notes which webhooks have to be told. */
-  #hear(finality: Finality, chainId: number, changes: NetworkChanges | null): void {
-    const isAll = changes === null || changes.undoTo !== null;
-    for (const { id, filters, chainIds, finality: theirs } of this.#webhooks.values()) {
-      if (theirs !== finality || (chainIds.length > 0 && !chainIds.includes(chainId))) continue;
-      if (isAll || changes.changes.some((change) => isAsked(filters, change))) this.#news.add(id);
-    }
-    this.#serve();
+  #hear(finality: Finality, chainIds: ReadonlySet<number>, isTold: (filters: Filters) => boolean): void {
+    inSlices([...this.#webhooks.values()], ({ id, filters, chainIds: theirs, finality: their }) => {
+      const isTheirs = their === finality && (theirs.length === 0 || theirs.some((chainId) => chainIds.has(chainId)));
+      // It may be gone by now.
+      if (!isTheirs || !this.#webhooks.has(id) || !isTold(filters)) return;
+      this.#news.add(id);
+      this.#enqueue(id);
+    })
+      .then(() => this.#serve())
+      .catch((error) => this.#report(error));
   }
 
-  /** Starts with the webhooks that have waited longest, as far as there are places. */
+  /** Lets a webhook wait for its turn, unless it does so already, or has it, or may not have one yet. */
+  #enqueue(id: string): void {
+    const webhook = this.#webhooks.get(id);
+    const { slow, quick } = this.#queues;
+    if (!webhook?.isDue || this.#busy.has(id) || slow.has(id) || quick.has(id)) return;
+    const queue = webhook.isFailing || this.#slow.has(id) ? slow : quick;
+    queue.set(id, { owner: webhook.owner, run: () => this.#advance(id) });
+  }
+
+  /** Starts what waits, as far as there are places. */
   #serve(): void {
     if (!this.#lease.isHeld || this.#stopping.signal.aborted) return;
-    const inFlight = [...this.#webhooks.values()].filter(({ id }) => this.#busy.has(id));
-    let places = PLACES - inFlight.length;
-    let placesForFailing = PLACES_FOR_FAILING - inFlight.filter(({ isFailing }) => isFailing).length;
-    const due = [...this.#webhooks.values()]
-      .filter(({ id, isPaused, isDue, waitedSeconds }) => {
-        const hasWork = waitedSeconds !== null || this.#news.has(id);
-        return hasWork && !isPaused && isDue && !this.#busy.has(id);
-      })
-      .toSorted((a, b) => (this.#servedAt.get(a.id) ?? 0) - (this.#servedAt.get(b.id) ?? 0));
-    for (const webhook of due) {
-      if (places <= 0) return;
-      if (webhook.isFailing && placesForFailing-- <= 0) continue;
-      places--;
-      this.#occupy(webhook.id, () => this.#advance(webhook));
+    const { places, placesPerOwner } = this.#options.limits;
+    const inFlight = () => [...this.#busy.values()];
+    for (const kind of KINDS) {
+      for (const [name, { owner, run }] of this.#queues[kind]) {
+        if (this.#busy.size >= places.all) return;
+        if (inFlight().filter((each) => each.kind === kind).length >= places[kind]) break;
+        if (owner !== null && inFlight().filter((each) => each.owner === owner).length >= placesPerOwner) continue;
+        this.#queues[kind].delete(name);
+        const working = run()
+          .catch((error) => this.#report(error))
+          .finally(() => {
+            this.#busy.delete(name);
+            if (this.#news.has(name)) this.#enqueue(name);
+            this.#serve();
+          });
+        this.#busy.set(name, { kind, owner, working });
+      }
     }
-  }
-
-  #occupy(name: string, work: () => Promise<void>): void {
-    if (this.#busy.has(name)) return;
-    const working = work()
-      .catch((error) => this.#report(error))
-      .finally(() => {
-        this.#busy.delete(name);
-        this.#serve();
-      });
-    this.#busy.set(name, working);
   }
 
   /** Sends what a webhook has to be told: the message that waits, or the next ones of the log. */
-  async #advance(webhook: ListedWebhook): Promise<void> {
-    const { id } = webhook;
-    this.#servedAt.set(id, performance.now());
-    // Until the next look at the table, unless all went well.
-    webhook.isDue = false;
+  async #advance(id: string): Promise<void> {
     // Before the log is read: what comes then is news again.
     this.#news.delete(id);
+    let isDone = false;
     try {
-      const isDone = await this.#sendAll(id);
-      if (!isDone) this.#news.add(id);
-      webhook.isDue = true;
-      webhook.isFailing = false;
-      webhook.waitedSeconds = null;
+      isDone = await this.#sendAll(id);
+      const webhook = this.#webhooks.get(id);
+      if (webhook) webhook.isFailing = false;
     } catch (error) {
-      this.#news.add(id);
-      if (!(error instanceof NotNow)) throw error;
+      // Until the next look at the table.
+      const webhook = this.#webhooks.get(id);
+      if (webhook) webhook.isDue = false;
+      throw error;
+    } finally {
+      if (!isDone && this.#webhooks.has(id)) this.#news.add(id);
     }
   }
 
   /** @returns false if there is more. Throws NotNow if the rest has to wait. */
   async #sendAll(id: string): Promise<boolean> {
-    const { database, feed } = this.#options;
+    const { database, feed, limits } = this.#options;
+    const endsAt = performance.now() + limits.turnMs;
     const webhook = await findDueWebhook(database, id);
     if (!webhook) throw new NotNow();
     let { cursor } = webhook;
     if (webhook.pending) {
       await this.#deliver(webhook, webhook.pending);
       cursor = webhook.pending.after;
+      if (performance.now() >= endsAt) return false;
     }
     const { messages, after, hasMore, unanswered } = await readMessages(this.#options, { ...webhook, cursor });
-    for (const message of messages) {
-      const begun = await beginDelivery(database, { ...message, id, messageId: generateMessageId(), before: cursor });
-      if (!begun) throw new NotNow();
-      await this.#deliver(begun, begun);
-      cursor = message.after;
+    try {
+      for (const message of messages) {
+        const begun = await beginDelivery(database, { ...message, id, messageId: generateMessageId(), before: cursor });
+        if (!begun) throw new NotNow();
+        await this.#deliver(begun, begun);
+        cursor = message.after;
+        if (performance.now() >= endsAt) return false;
+      }
+    } finally {
+      if (messages.length > 0) await pruneDeliveries(database, id);
     }
     if (after !== cursor) await saveCursor(database, { id, before: cursor, after });
-    if (messages.length > 0) await pruneDeliveries(database, id);
     // Can be answered for by now: its return is no news any more.
     if (unanswered.some((chainId) => feed.findHead(webhook.finality, chainId)?.reached)) throw new NotNow();
     return !hasMore;
@@ -228,14 +270,18 @@ export class WebhookWorker {
 
   async #deliver(receiver: Receiver, delivery: Delivery): Promise<void> {
     const { database, log } = this.#options;
+    const { id } = receiver;
     const outcome = await this.#post(receiver, delivery);
+    if ((outcome.milliseconds ?? 0) > SLOW_MS) this.#slow.add(id);
+    else this.#slow.delete(id);
     const settled = await settleDelivery(database, delivery, outcome);
-    if (settled?.pausedReason) log.warn({ webhook: receiver.id, reason: settled.pausedReason }, "A webhook is paused");
+    // Not the reason: it can name the receiver.
+    if (settled?.isGivenUp) log.warn({ webhook: id }, 'A webhook is paused: "npm run webhooks -- list" says why');
     if (!settled || !outcome.isDelivered) throw new NotNow();
   }
 
   /** Sends a test, or a message again. */
-  async #answer(asked: Receiver & Delivery): Promise<void> {
+  async #answer(asked: AskedDelivery): Promise<void> {
     await settleAskedDelivery(this.#options.database, asked, await this.#post(asked, asked));
   }
 
@@ -256,11 +302,14 @@ export class WebhookWorker {
   /** Sends nothing more: another process may. */
   #drop(): void {
     const { load } = this.#options;
-    if (load.webhooks === null) return;
+    if (!this.#isWorker) return;
+    this.#isWorker = false;
     this.#sending.abort();
     this.#sending = new AbortController();
     this.#webhooks.clear();
     this.#news.clear();
+    this.#slow.clear();
+    for (const queue of Object.values(this.#queues)) queue.clear();
     this.#follow(new Set());
     load.webhooks = null;
     load.lagSeconds = 0;
@@ -275,9 +324,3 @@ export class WebhookWorker {
 
 /** The rest of a webhook's messages has to wait. */
 class NotNow extends Error {}
-
-const countStates = (listed: readonly ListedWebhook[]) => {
-  const counts = { active: 0, failing: 0, paused: 0 };
-  for (const { isPaused, isFailing } of listed) counts[isPaused ? "paused" : isFailing ? "failing" : "active"]++;
-  return counts;
-};

@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto";
-import { and, desc, eq, getTableColumns, isNotNull, isNull, lte, or, sql } from "drizzle-orm";
+import { and, desc, eq, getTableColumns, isNotNull, isNull, lt, or, sql } from "drizzle-orm";
 import { encodeChangeCursor } from "../changes/change-cursor.ts";
 import type { Filters, Finality } from "../changes/filters.ts";
 import { nameChanges } from "../changes/read-changes.ts";
@@ -25,10 +25,13 @@ export type NewWebhook = {
 
 /** Deliveries of a webhook that are kept. */
 const KEPT_DELIVERIES = 50;
+/** Webhooks of all owners together: the worker's costs grow with them, and accounts cost nothing. */
+const MAX_OF_OWNERS = 10_000;
 /** Time for which a secret is used after it has been replaced. */
 const ROTATION_HOURS = 24;
 
 const value = sql.placeholder;
+const OF_OWNERS = sql`(select count(owner)::int from ${webhook})`;
 
 /** What everyone who may see a webhook may see of it: never its secrets. */
 const { id, owner, url, filters, chainIds, finality, createdAt, failingSince, nextAttemptAt, pausedAt, pausedReason } =
@@ -69,9 +72,11 @@ const prepared = memoizeByDatabase(({ db }) => {
         where not exists (
           select from ${webhook} as taken where taken.owner = ${value("owner")} and taken.slot = free.slot)
         and not exists (select from ${blockedOwner} as blocked where blocked.owner = ${value("owner")})
+        and (${value("owner")}::text is null or ${OF_OWNERS} < ${MAX_OF_OWNERS})
         order by slot limit 1
         on conflict do nothing returning id`,
     ),
+    countOfOwners: compileStatement<{ count: number }>("count-webhooks-of-owners", sql`select ${OF_OWNERS} as count`),
     pause: db
       .update(webhook)
       .set({ pausedAt: sql`now()`, pausedReason: null })
@@ -105,7 +110,7 @@ const prepared = memoizeByDatabase(({ db }) => {
       .where(
         and(
           eq(webhookDelivery.webhookId, value("id")),
-          lte(webhookDelivery.id, oldest),
+          lt(webhookDelivery.id, oldest),
           or(isNull(webhookDelivery.cursor), isNotNull(webhookDelivery.deliveredAt)),
         ),
       )
@@ -122,7 +127,7 @@ const prepared = memoizeByDatabase(({ db }) => {
       .onConflictDoNothing()
       .prepare("insert-webhook-test"),
     // One that waits for its turn is tried now; others are sent beside those that wait.
-    sendAgain: compileStatement<{ id: string }>(
+    sendAgain: compileStatement<{ isPaused: boolean }>(
       "send-webhook-delivery-again",
       sql`with asked as (
           update ${webhookDelivery} set is_asked = cursor is null or delivered_at is not null
@@ -130,9 +135,9 @@ const prepared = memoizeByDatabase(({ db }) => {
           returning webhook_id, is_asked
         ), hurried as (
           update ${webhook} set next_attempt_at = null
-          where id in (select webhook_id from asked where not is_asked) returning id
+          where id in (select webhook_id from asked where not is_asked) returning paused_at is not null as is_paused
         )
-        select webhook_id as id from asked`,
+        select coalesce(is_paused, false) as "isPaused" from asked left join hurried on true`,
     ),
   };
 });
@@ -166,7 +171,7 @@ export const createWebhook = async (
   database: Database,
   created: NewWebhook & { owner: string | null },
   max: number,
-): Promise<{ id: string; secret: string } | "too many" | "blocked"> => {
+): Promise<{ id: string; secret: string } | "too many" | "blocked" | "full"> => {
   const { owner, url, chainId, filters, finality } = created;
   const id = `wh_${randomBytes(8).toString("hex")}`;
   const secret = generateSecret();
@@ -182,6 +187,8 @@ export const createWebhook = async (
     if (inserted.length > 0 || (await findWebhook(database, id, owner))) return { id, secret };
     if (owner !== null && (await isOwnerBlocked(database, owner))) return "blocked";
     if ((await listWebhooks(database, owner)).length >= max) return "too many";
+    const [ofOwners] = await requireTables(database.read("checks", prepared(database).countOfOwners, {}));
+    if (owner !== null && (ofOwners?.count ?? 0) >= MAX_OF_OWNERS) return "full";
   }
   return "too many";
 };
@@ -227,6 +234,13 @@ export const pruneDeliveries = async (database: Database, id: string): Promise<v
   await database.run(() => prepared(database).prune.execute({ id }));
 };
 
-/** Asks the worker to send a message again, with the same id. @returns false if it is not kept */
-export const sendAgain = async (database: Database, id: string, messageId: string): Promise<boolean> =>
-  (await requireTables(database.read("checks", prepared(database).sendAgain, { id, messageId }))).length > 0;
+/** Asks the worker to send a message again, with the same id. `paused`: it waits for its turn, which does not come. */
+export const sendAgain = async (
+  database: Database,
+  id: string,
+  messageId: string,
+): Promise<"asked" | "not kept" | "paused"> => {
+  const [asked] = await requireTables(database.read("checks", prepared(database).sendAgain, { id, messageId }));
+  if (!asked) return "not kept";
+  return asked.isPaused ? "paused" : "asked";
+};

@@ -446,6 +446,26 @@ export interface webhooks {
     patch?: never;
     trace?: never;
   };
+  "webhook.test": {
+    parameters: {
+      query?: never;
+      header?: never;
+      path?: never;
+      cookie?: never;
+    };
+    get?: never;
+    put?: never;
+    /**
+     * webhook.test
+     * @description Somebody asked for a test. It says nothing of delegations. Signed as Standard Webhooks says. The operator of a service decides if it has webhooks.
+     */
+    post: operations["webhook-test"];
+    delete?: never;
+    options?: never;
+    head?: never;
+    patch?: never;
+    trace?: never;
+  };
 }
 export interface components {
   schemas: {
@@ -3109,7 +3129,7 @@ export interface operations {
           type: "delegation.changed";
           /**
            * Format: date-time
-           * @description The time of the block; of an undo, when it was found.
+           * @description The time of the block; of an undo, when it was found; of a test, when somebody asked for it.
            */
           timestamp: string;
           data: components["schemas"]["Change"];
@@ -3157,12 +3177,62 @@ export interface operations {
           type: "delegation.undone";
           /**
            * Format: date-time
-           * @description The time of the block; of an undo, when it was found.
+           * @description The time of the block; of an undo, when it was found; of a test, when somebody asked for it.
            */
           timestamp: string;
           data: {
             chainId: number;
             afterBlock: number;
+          };
+        };
+      };
+    };
+    responses: {
+      /** @description Delivered, as any 2xx within 10 s. */
+      204: {
+        headers: {
+          [name: string]: unknown;
+        };
+        content?: never;
+      };
+    };
+  };
+  "webhook-test": {
+    parameters: {
+      query?: never;
+      header: {
+        /** @description The same in each attempt: whoever has seen it can ignore it. */
+        "webhook-id": string;
+        /** @description When it was sent, in seconds since 1970. */
+        "webhook-timestamp": string;
+        /** @description Signatures, separated by spaces: two for a day after the secret was replaced. One of them has to be right. */
+        "webhook-signature": string;
+      };
+      path?: never;
+      cookie?: never;
+    };
+    requestBody?: {
+      content: {
+        /**
+         * @example {
+         *       "type": "webhook.test",
+         *       "timestamp": "2024-05-29T16:26:40.000Z",
+         *       "data": {
+         *         "webhook": "wh_0123456789abcdef"
+         *       }
+         *     }
+         */
+        "application/json": {
+          /** @enum {string} */
+          type: "webhook.test";
+          /**
+           * Format: date-time
+           * @description The time of the block; of an undo, when it was found; of a test, when somebody asked for it.
+           */
+          timestamp: string;
+          data: {
+            /** @description The id of the webhook. */
+            webhook: string;
           };
         };
       };

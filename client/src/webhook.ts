@@ -53,9 +53,12 @@ const encoder = new TextEncoder();
 const refuse = (reason: string, cause?: unknown): RegistryError =>
   new RegistryError(`This is not a message of the webhook: ${reason}`, { isRetryable: false, cause });
 
+const isFetchHeaders = (headers: ReceivedWebhook["headers"]): headers is Headers => typeof headers.get === "function";
+
 const readHeaders = (headers: ReceivedWebhook["headers"]) => {
   const read = (name: string): string => {
-    const value = headers instanceof Headers ? headers.get(name) : headers[name];
+    // Not `instanceof`: a framework can have a copy of the class.
+    const value = isFetchHeaders(headers) ? headers.get(name) : headers[name];
     if (typeof value !== "string" || value === "") throw refuse(`It has no header ${name}.`);
     return value;
   };

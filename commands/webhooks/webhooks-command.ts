@@ -133,9 +133,11 @@ const test =
 const again =
   (id: string, messageId: string): Run =>
   async (database, { say }) => {
-    if (!(await sendAgain(database, id, messageId))) {
+    const asked = await sendAgain(database, id, messageId);
+    if (asked === "not kept") {
       throw new Error('There is no such message. "npm run webhooks -- deliveries <id>" lists those that are kept.');
     }
+    if (asked === "paused") throw new Error(`It comes next: "npm run webhooks -- resume ${id}" goes on with it.`);
     say("It will be sent again within seconds.");
   };
 
