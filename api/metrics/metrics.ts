@@ -159,15 +159,18 @@ const addWebhookMetrics = (registry: MetricRegistry) => {
   const webhooks = {
     /** By state; null in a process that does not send messages. */
     webhooks: null as { active: number; failing: number; paused: number } | null,
-    lagSeconds: 0,
+    lagSeconds: { operator: 0, wallet: 0 },
     deliveries: { delivered: 0, refused: 0, unanswered: 0 },
   };
   registry.addGauge("webhooks", "Webhooks by state, in the process that sends their messages.", ["state"], () =>
     Object.entries(webhooks.webhooks ?? {}).map(([state, count]) => [count, { state }]),
   );
-  registry.addGauge("webhook_lag_seconds", "Longest time that the next message of a webhook has waited.", [], () => [
-    [webhooks.lagSeconds],
-  ]);
+  registry.addGauge(
+    "webhook_lag_seconds",
+    "Longest time that the next message of a webhook has waited, by who made it.",
+    ["owner"],
+    () => Object.entries(webhooks.lagSeconds).map(([owner, seconds]) => [seconds, { owner }]),
+  );
   registry.addCounter(
     "webhook_deliveries_total",
     "Attempts to deliver a message: delivered, refused with another status than 2xx, or unanswered.",

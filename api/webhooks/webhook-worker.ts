@@ -150,7 +150,11 @@ export class WebhookWorker {
     }
     const failing = listed.filter(({ isFailing }) => isFailing).length;
     load.webhooks = { active: listed.length - failing, failing, paused };
-    load.lagSeconds = listed.reduce((longest, { waitedSeconds }) => Math.max(longest, waitedSeconds ?? 0), 0);
+    load.lagSeconds = { operator: 0, wallet: 0 };
+    for (const { owner, waitedSeconds } of listed) {
+      const made = owner === null ? "operator" : "wallet";
+      load.lagSeconds[made] = Math.max(load.lagSeconds[made], waitedSeconds ?? 0);
+    }
     this.#follow(new Set(listed.map(({ finality }) => finality)));
     this.#serve();
     if (isSweep) await forgetOldWebhooks(database);
@@ -312,7 +316,7 @@ export class WebhookWorker {
     for (const queue of Object.values(this.#queues)) queue.clear();
     this.#follow(new Set());
     load.webhooks = null;
-    load.lagSeconds = 0;
+    load.lagSeconds = { operator: 0, wallet: 0 };
   }
 
   #report(error: unknown): void {
