@@ -2,6 +2,7 @@ import type { IncomingHttpHeaders } from "node:http";
 import { text } from "node:stream/consumers";
 import type pg from "pg";
 import { Webhook } from "standardwebhooks";
+import type { Address } from "viem";
 import { expect } from "vitest";
 import { webhooksCommand } from "../../commands/webhooks/webhooks-command.ts";
 import type { LiveChange } from "./changes.ts";
@@ -92,7 +93,7 @@ export const removeBlocks = async (database: pg.Client, after: number, chainId =
 };
 
 /** A vault of a test's own. */
-export const vaultNumber = (number: number): string => `0x${String(number).padStart(40, "0")}`;
+export const vaultNumber = (number: number): Address => `0x${String(number).padStart(40, "0")}`;
 
 export const readWebhook = async (database: pg.Client, id: string) =>
   (await database.query("select * from service.webhook where id = $1", [id])).rows[0];
