@@ -67,6 +67,13 @@ withParts("a change has exact numbers, as a Fetch request and as headers with a 
   }
 });
 
+test("headers of a copy of Fetch's class are read as those of Fetch", async () => {
+  const signed = signMessage(UNDONE);
+  const found = new Headers(headersOf(signed));
+  const headers = { get: (name: string) => found.get(name) } as unknown as Headers;
+  expect(await verifyWebhook({ headers, body: signed.body }, SECRET)).toEqual({ id: "msg_1", ...UNDONE });
+});
+
 test("an undo has its network and block", async () => {
   expect(await verifyWebhook(toRequest(signMessage(UNDONE)), SECRET)).toEqual({ id: "msg_1", ...UNDONE });
 });

@@ -4,7 +4,7 @@ import { runKeys } from "../../support/commands.ts";
 import { createWallet, signInVisitor, Visitor } from "../../support/developers.ts";
 import { waitUntil } from "../../support/setup.ts";
 import { test as base } from "../../support/test.ts";
-import { startReceiver, verify, WEBHOOKS_ON } from "../../support/webhooks.ts";
+import { addBlocks, runWebhooks, startReceiver, vaultNumber, verify, WEBHOOKS_ON } from "../../support/webhooks.ts";
 
 const test = base.extend("env", WEBHOOKS_ON);
 
@@ -116,6 +116,57 @@ test("409: a wallet may have five, also with concurrent requests", async ({ owne
   expect(answers.find(({ status }) => status === 409)?.json).toMatchObject({ type: "/docs#problem-too-many-webhooks" });
   await owner.send(`webhooks/${(await list(owner))[0]?.id}`, { method: "DELETE" });
   expect((await make(owner, { url: "http://127.0.0.1:9/" })).status).toBe(201);
+});
+
+test("409: all wallets together may have ten thousand; the operator's do not count", async ({
+  owner,
+  database,
+  databaseUrl,
+}) => {
+  const fill = (count: number, owner: string | null) =>
+    database.query(
+      `insert into service.webhook (id, owner, slot, url, filters, chain_ids, finality, cursor, secret, paused_at)
+       select concat('wh_', $2::text, n), $2 || n, length($2), '', '{}', '{}', 'final', '', '', now()
+       from generate_series(1, $1) n`,
+      [count, owner],
+    );
+  const { rows } = await database.query("select count(owner)::int as made from service.webhook");
+  await fill(9_999 - rows[0].made, "x");
+  await fill(5, null);
+  expect((await make(owner, { url: "http://127.0.0.1:9/" })).status).toBe(201);
+  const { status, json } = await make(owner, { url: "http://127.0.0.1:9/" });
+  expect([status, json.type]).toEqual([409, "/docs#problem-too-many-webhooks"]);
+  expect(json.detail).toMatch(/^This service has as many webhooks as it accepts/);
+  expect((await runWebhooks(databaseUrl, "create", "--url", "http://127.0.0.1:9/")).code).toBe(0);
+  await database.query("delete from service.webhook");
+});
+
+test("409: a message of a paused webhook comes when it is resumed, in order", async ({
+  owner,
+  database,
+  databaseUrl,
+}) => {
+  const vault = vaultNumber(1);
+  const receiver = await startReceiver(() => 410);
+  const { id } = (await make(owner, { url: receiver.url, vault, finality: "latest" })).json;
+  await addBlocks(database, [vault]);
+  await waitUntil("it is paused", async () => (await list(owner)).find((each) => each.id === id)?.pausedAt);
+  const { messageId } = (await waitForDelivery(owner, id, ({ status }) => status === 410)) ?? expect.fail();
+  const again = await owner.send<{ type: string }>(`webhooks/${id}/deliveries/${messageId}`, { method: "POST" });
+  expect([again.status, again.json.type]).toEqual([409, "/docs#problem-webhook-paused"]);
+  expect(await runWebhooks(databaseUrl, "again", id, messageId)).toMatchObject({
+    code: 1,
+    stderr: expect.stringContaining(`resume ${id}`),
+  });
+});
+
+test("the newest fifty deliveries are kept", async ({ owner, database }) => {
+  const { id } = (await make(owner, { url: "http://127.0.0.1:9/" })).json;
+  for (let count = 0; count < 52; count++) await owner.send(`webhooks/${id}/test`, { method: "POST" });
+  const { json } = await owner.send<{ deliveries: DeliveryJson[] }>(`webhooks/${id}/deliveries`);
+  expect(json.deliveries.length).toBe(50);
+  const { rows } = await database.query("select from service.webhook_delivery where webhook_id = $1", [id]);
+  expect(rows.length).toBe(50);
 });
 
 test("404: webhooks of others, as those that do not exist; 401 without a session", async ({ api, owner }) => {

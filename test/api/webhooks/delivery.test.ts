@@ -1,6 +1,11 @@
-import { expect } from "vitest";
-import { FRESH_FOR_A_DAY, startTestApi } from "../../support/api.ts";
-import { waitUntil } from "../../support/setup.ts";
+import { readFileSync } from "node:fs";
+import { createServer as createTlsServer } from "node:https";
+import { type AddressInfo, createServer } from "node:net";
+import { join } from "node:path";
+import { expect, onTestFinished } from "vitest";
+import { createSampleDatabase, FRESH_FOR_A_DAY, launchApiProcess, startTestApi } from "../../support/api.ts";
+import { ROOT } from "../../support/run.ts";
+import { connectClient, waitUntil } from "../../support/setup.ts";
 import { createDatabaseRelay } from "../../support/tcp-relay.ts";
 import { test as base } from "../../support/test.ts";
 import {
@@ -272,4 +277,93 @@ test("two processes: one sends, the other takes over at once when it stops, and 
     );
     return rows.length === 0;
   });
+});
+
+test("a message that the receiver took before its process was killed comes again with its id, and the next one after it", async () => {
+  const databaseUrl = await createSampleDatabase();
+  const [database, locker] = [await connectClient(databaseUrl), await connectClient(databaseUrl)];
+  const env = { ...FRESH_FOR_A_DAY, ...WEBHOOKS_ON };
+  const killed = await launchApiProcess({ databaseUrl, env });
+  onTestFinished(() => killed.stop());
+  const receiver = await startReceiver(async () => {
+    // The record of the delivery has to wait.
+    if (receiver.received.length === 1) {
+      await locker.query("begin");
+      await locker.query("select from service.webhook_delivery for update");
+    }
+    return 204;
+  });
+  const vault = vaultNumber(10);
+  await createWebhook(databaseUrl, receiver.url, "--finality", "latest", "--vault", vault);
+  const [first, second] = await addBlocks(database, [vault, vault]);
+  const waiting = "from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'";
+  const countWaiting = async () => (await database.query(`select ${waiting}`)).rows.length;
+  await waitUntil("the record waits", async () => (await countWaiting()) > 0);
+  const before = receiver.received.length;
+  process.kill(killed.pid, "SIGKILL");
+  await killed.exited;
+  // Postgres would end the statement of a client that is no more.
+  await database.query(`select pg_terminate_backend(pid) ${waiting}`);
+  await waitUntil("the record is lost", async () => (await countWaiting()) === 0);
+  await locker.query("rollback");
+
+  await startTestApi({ databaseUrl, env });
+  await waitForMessages(receiver, before + 2);
+  const [id] = idsOf(receiver);
+  expect(idsOf(receiver).slice(0, -1)).toEqual(Array(before + 1).fill(id));
+  expect(blocksOf(receiver)).toEqual([...Array(before + 1).fill(first), second]);
+});
+
+test("proxies that the environment names see nothing", async () => {
+  const databaseUrl = await createSampleDatabase();
+  let connections = 0;
+  const proxy = createServer((socket) => {
+    connections++;
+    socket.destroy();
+  });
+  const pem = readFileSync(join(ROOT, "test/support/receiver.pem"), "utf8");
+  const secure = createTlsServer({ key: pem, cert: pem });
+  for (const server of [proxy, secure]) {
+    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+    onTestFinished(() => void server.close());
+  }
+  const portOf = (server: typeof proxy) => (server.address() as AddressInfo).port;
+  const names = ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"].flatMap((name) => [name, name.toLowerCase()]);
+  const proxies = Object.fromEntries(names.map((name) => [name, `http://127.0.0.1:${portOf(proxy)}`]));
+  const env = { ...FRESH_FOR_A_DAY, ...WEBHOOKS_ON, ...proxies, NODE_USE_ENV_PROXY: "1" };
+  const api = await launchApiProcess({ databaseUrl, env });
+  onTestFinished(() => api.stop());
+  const receiver = await startReceiver();
+  const tested = await Promise.all(
+    [receiver.url, `https://127.0.0.1:${portOf(secure)}/`].map(async (url) => {
+      const { id } = await createWebhook(databaseUrl, url);
+      return (await runWebhooks(databaseUrl, "test", id)).stdout;
+    }),
+  );
+  // Only who speaks to the receiver itself sees its certificate.
+  expect(tested).toEqual(["delivered, 204", "The connection failed: DEPTH_ZERO_SELF_SIGNED_CERT."]);
+  expect(connections).toBe(0);
+});
+
+test("owners' webhooks that have been paused for 90 days are deleted, and secrets that were replaced a day ago", async () => {
+  const databaseUrl = await createSampleDatabase();
+  const database = await connectClient(databaseUrl);
+  const make = async () => (await createWebhook(databaseUrl, "http://127.0.0.1:9/")).id;
+  const [long, short, operators, rotated] = [await make(), await make(), await make(), await make()];
+  const set = (id: string, fields: string) =>
+    database.query(`update service.webhook set ${fields} where id = $1`, [id]);
+  await set(long, "owner = '0xa', slot = 1, paused_at = now() - interval '91 days'");
+  await set(short, "owner = '0xa', slot = 2, paused_at = now() - interval '89 days'");
+  await set(
+    operators,
+    "paused_at = now() - interval '91 days', previous_secret = 'kept', previous_secret_until = now() + interval '1 hour'",
+  );
+  await set(rotated, "previous_secret = 'old', previous_secret_until = now() - interval '1 minute'");
+  await startTestApi({ databaseUrl, env: { ...FRESH_FOR_A_DAY, ...WEBHOOKS_ON } });
+  const readSecrets = async () => {
+    const { rows } = await database.query("select id, previous_secret from service.webhook");
+    return Object.fromEntries(rows.map(({ id, previous_secret }) => [id, previous_secret]));
+  };
+  const left = await waitUntil("an old secret is gone", readSecrets, 20, (secrets) => secrets[rotated] === null);
+  expect(left).toEqual({ [short]: null, [operators]: "kept", [rotated]: null });
 });
