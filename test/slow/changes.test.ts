@@ -1,16 +1,17 @@
 import { expect, test } from "vitest";
 import { startTestApi } from "../support/api.ts";
-import { Forks, StreamFollower } from "../support/change-followers.ts";
+import { Forks, StreamFollower, WebhookFollower } from "../support/change-followers.ts";
 import { readServedSchema } from "../support/index-copy.ts";
 import { createRandomChain } from "../support/indexed-chain.ts";
 import { launchIndexer } from "../support/indexer.ts";
 import { seededRandom } from "../support/random.ts";
 import { connectClient, createDatabase, waitUntil, waitUntilIndexed } from "../support/setup.ts";
+import { WEBHOOKS_ON } from "../support/webhooks.ts";
 
 const CHAIN = 8453;
 const FINALITY = 30;
 
-test("a stream stays exact while the indexer restarts, blocks are replaced in between, and another index takes over", async () => {
+test("streams and webhooks stay exact while the indexer restarts, blocks are replaced in between, and another index takes over", async () => {
   const random = seededRandom(import.meta.filename);
   const subject = await createRandomChain(CHAIN, 11, 20);
   const databaseUrl = await createDatabase();
@@ -20,12 +21,14 @@ test("a stream stays exact while the indexer restarts, blocks are replaced in be
   await waitUntilIndexed(database, subject.local);
   const forks = new Forks(subject);
   let newest = await forks.record(1);
-  const api = await startTestApi({ databaseUrl });
+  const api = await startTestApi({ databaseUrl, env: WEBHOOKS_ON });
   const readers = (["latest", "final"] as const).map(
     (finality) => new StreamFollower(finality, { random, apis: () => [api], forks, chainId: CHAIN }),
   );
   for (const reader of readers) reader.start();
   const [latest] = readers;
+  const receiver = new WebhookFollower({ random });
+  await receiver.start(databaseUrl, CHAIN);
 
   /** Replaces the newest blocks. */
   const reorg = async () => {
@@ -68,6 +71,12 @@ test("a stream stays exact while the indexer restarts, blocks are replaced in be
   newest = await forks.record(newest);
   await waitUntilIndexed(database, subject.local);
   await untilRead();
+  const isToldOfAll = async () => {
+    if (receiver.failure) throw receiver.failure;
+    await database.query("update service.webhook set next_attempt_at = null where next_attempt_at > now()");
+    return receiver.fold.changes.at(-1)?.transactionHash === latest?.fold.changes.at(-1)?.transactionHash;
+  };
+  await waitUntil("the receiver has the newest change", isToldOfAll, 120);
   await waitUntil("final blocks are read", () => (readers[1]?.newest ?? 0) > newest - 2 * FINALITY);
   for (const reader of readers) reader.stop();
   await indexer.stop();
@@ -75,6 +84,7 @@ test("a stream stays exact while the indexer restarts, blocks are replaced in be
   for (const { reached } of readers) expect(reached.flatMap((each) => forks.compare(each))).toEqual([]);
   expect(latest?.fold.undos).toBeGreaterThan(0);
   expect(readers[1]?.fold.undos).toBe(0);
+  expect(forks.compare({ number: newest, answers: forks.readAnswers(receiver.fold) })).toEqual([]);
   console.log(
     readers.map(({ connections, reached, fold }) => ({ connections, progress: reached.length, undos: fold.undos })),
   );
