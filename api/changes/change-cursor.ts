@@ -76,12 +76,12 @@ export const parseChangeCursor = (text: string): ChangeCursor | undefined => {
   // The pattern would take long for a long text.
   if (text.length > 4_096 || !CURSOR.test(text)) return undefined;
   const [question = "", since = "", ...entries] = text.split("~");
-  if (entries.length > networks.size) return undefined;
   const positions = new Map<number, Position>();
   for (const entry of entries) {
     const found = parsePosition(entry);
     if (!found || positions.has(found.chainId)) return undefined;
-    positions.set(found.chainId, found.position);
+    // Another version of the service may know other networks.
+    if (networks.has(found.chainId)) positions.set(found.chainId, found.position);
   }
   return { question, since: Number.parseInt(since, 36), positions };
 };
@@ -94,8 +94,7 @@ const parsePosition = (entry: string): { chainId: number; position: Position } |
   const chainId = read(parts.chainId);
   const [block, depth] = [read(parts.block), read(parts.depth)];
   const [logIndex, ordinal] = [read(parts.logIndex), read(parts.ordinal)];
-  const isPossible =
-    networks.has(chainId) && depth <= Math.min(block, MAX_DEPTH) && Math.max(logIndex, ordinal) < MAX_INTEGER;
+  const isPossible = depth <= Math.min(block, MAX_DEPTH) && Math.max(logIndex, ordinal) < MAX_INTEGER;
   if (!isPossible) return undefined;
   const change = parts.logIndex === undefined ? null : { logIndex, ordinal };
   return { chainId, position: createPosition(chainId, { block, change, final: block - depth, hash, blocks: null }) };
