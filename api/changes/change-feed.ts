@@ -5,7 +5,7 @@ import { Problem } from "../problem.ts";
 import type { Shards } from "../shards/shards.ts";
 import type { Position } from "./change-cursor.ts";
 import type { Filters, Finality } from "./filters.ts";
-import { type Asked, type NetworkChanges, type ReachedBlock, readChanges } from "./read-changes.ts";
+import { type Asked, type NetworkChanges, type Question, type ReachedBlock, readChanges } from "./read-changes.ts";
 
 /** How often the log is read: changes come within two seconds of their block. */
 const TICK_MS = 500;
@@ -17,8 +17,8 @@ const SLICE = 10;
 /** A stream, or who else wants to know of changes: what the feed tells it. */
 export type Follower = {
   readonly finality: Finality;
-  /** True for a stream, in metrics. */
-  readonly isReader: boolean;
+  /** For metrics. */
+  readonly isBehind?: boolean;
   addChains: (chains: Set<number>) => void;
   receive: (before: Position, changes: NetworkChanges) => Position | null;
   fallBehind: (head: Head, position: Position) => void;
@@ -103,12 +103,12 @@ export class ChangeFeed {
   #isTicking = false;
   #isStopped = false;
   #waiting: (() => void)[] = [];
-  #lastRead: Promise<unknown> = Promise.resolve();
+  readonly #lastReads = { streams: Promise.resolve(), webhooks: Promise.resolve() };
 
   constructor(options: FeedOptions) {
     this.#options = options;
     this.load = options.load;
-    this.load.countReaders = () => [...this.#streams].filter(({ isReader }) => isReader).length;
+    this.load.countBehind = () => [...this.#streams].filter(({ isBehind }) => isBehind).length;
   }
 
   get isStopped(): boolean {
@@ -117,6 +117,7 @@ export class ChangeFeed {
 
   add(stream: Follower): void {
     this.#streams.add(stream);
+    this.load.readAt ??= performance.now();
     if (!this.#isTicking && this.#timer === undefined) this.#tick();
   }
 
@@ -135,14 +136,24 @@ export class ChangeFeed {
     });
   }
 
-  /** Reads for one stream, when those that have asked before have been served. */
+  /**
+   * Reads for one stream or webhook, when those of its kind that have asked before have been served.
+   *
+   * @param findAsked - called then: heads move on while others are served
+   */
   readAlone(
-    question: Omit<Parameters<typeof readChanges>[2], "pool">,
-    asked: readonly Asked[],
+    kind: "streams" | "webhooks",
+    question: Omit<Question, "pool">,
+    findAsked: () => readonly Asked[],
   ): ReturnType<typeof readChanges> {
     const { database, shards } = this.#options;
-    const reading = this.#lastRead.then(() => readChanges(database, shards, { ...question, pool: "changes" }, asked));
-    this.#lastRead = reading.catch(() => {});
+    const reading = this.#lastReads[kind].then(() =>
+      readChanges(database, shards, { ...question, pool: "changes" }, findAsked()),
+    );
+    this.#lastReads[kind] = reading.then(
+      () => {},
+      () => {},
+    );
     return reading;
   }
 

@@ -4,6 +4,7 @@ import { addOperation } from "../contract/add-operation.ts";
 import { badParameters, defineParameters } from "../contract/define-parameters.ts";
 import { coldWallet, contract, hotWallet, SAMPLES, wallet } from "../contract/parameters.ts";
 import { describeChanges, OPTIONAL_KEY } from "../contract/responses.ts";
+import { overloaded } from "../database/problems.ts";
 import type { Dependencies } from "../delegations/dependencies.ts";
 import { Problem } from "../problem.ts";
 import { respond } from "../respond.ts";
@@ -36,15 +37,8 @@ import {
 } from "./change-cursor.ts";
 import type { ChangeFeed } from "./change-feed.ts";
 import { ChangeStream, showLiveChange } from "./change-stream.ts";
-import type { Filters, Finality } from "./filters.ts";
-import {
-  type Asked,
-  areAllListed,
-  type NetworkChanges,
-  nameChanges,
-  type ReachedBlock,
-  readChanges,
-} from "./read-changes.ts";
+import { type Filters, type Finality, rowsToRead } from "./filters.ts";
+import { type Asked, type NetworkChanges, nameChanges, type ReachedBlock, readChanges } from "./read-changes.ts";
 import { StreamPlaces } from "./stream-places.ts";
 
 /** Rows to read for a page if not all of them are listed. */
@@ -128,8 +122,9 @@ type FindStart = (chainId: number) => Position | "now" | null;
 
 /** Adds the changes of all delegations, as pages and as a stream. */
 export const addChanges = (app: ApiApp, parts: Parts): void => {
-  const { shards } = parts;
+  const { shards, feed } = parts;
   const places = new StreamPlaces();
+  feed.load.countReaders = () => places.count;
   const derive = (values: AskedNetworks) => ({ chains: findNetworks(shards, values) });
   // The cursor is not one of a list.
   const validate = ({ cursor: _, ...values }: AskedNetworks & Pick<NetworkValues, "chains"> & { cursor?: unknown }) =>
@@ -200,7 +195,7 @@ const answerPage = async (
   // Before the first wait, as a refresh of the shards may find more networks.
   const unanswered = findUnknownNetworks(shards, { chainId, cursor: undefined });
   const asked = chains.map((chainId): Asked => ({ chainId, position: findStart(chainId) }));
-  const rows = areAllListed(filters) ? limit : ROWS_TO_SEARCH;
+  const rows = rowsToRead(filters, limit, ROWS_TO_SEARCH);
   const found = await readChanges(database, shards, { filters, finality, since, rows, pool: "lists" }, asked);
   const read: NetworkChanges[] = [];
   const positions = new Map<number, Position>();
@@ -272,6 +267,8 @@ const answerStream = (
 ): Response => {
   requireSome(shards, { chainId, chains, filters, finality });
   if (c.req.method === "HEAD") return respond(c, 200, null, STREAM_HEADERS);
+  // Nothing would end it.
+  if (feed.isStopped) throw overloaded("This process is stopping. Connect again.");
   const leave = places.take(c.get("caller"));
   const { incoming, outgoing } = c.env;
   const positions = new Map<number, Position | "now">();
@@ -287,7 +284,8 @@ const answerStream = (
       finality,
       name,
       since,
-      findChains: () => findNetworks(shards, { chainId, registry: filters.registry }),
+      findChains:
+        chainId.length > 0 ? () => chains : () => findNetworks(shards, { chainId, registry: filters.registry }),
       positions,
     },
     onEnd: leave,

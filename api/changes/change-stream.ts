@@ -4,15 +4,11 @@ import { inSlices } from "../slices.ts";
 import { showChange } from "../wallets/wallet-json.ts";
 import { encodeChangeCursor, type Position } from "./change-cursor.ts";
 import type { ChangeFeed, Follower, Head } from "./change-feed.ts";
-import type { Filters, Finality } from "./filters.ts";
-import { type Asked, areAllListed, type NetworkChanges, type ReadChange } from "./read-changes.ts";
+import { type Filters, type Finality, rowsToRead } from "./filters.ts";
+import type { Asked, NetworkChanges, Question, ReadChange } from "./read-changes.ts";
 
 /** Text that waits for a reader. */
 const ROOM_BYTES = 64 * 1024;
-/** Rows that a stream reads by itself at a time. */
-const ROWS = 200;
-/** More of them if not all are listed. */
-const ROWS_TO_SEARCH = 1_000;
 /** Time between progress without a change: what lies between a reader and the service closes silent connections. */
 const PROGRESS_MS = 10_000;
 /** Time in which a reader has to read something. */
@@ -49,7 +45,6 @@ const encoder = new TextEncoder();
 
 /** Changes for one reader, at its own pace, in bounded memory. */
 export class ChangeStream implements Follower {
-  readonly isReader = true;
   readonly body: ReadableStream<Uint8Array>;
   readonly #options: StreamOptions;
   /** Networks on which it is up to date. */
@@ -62,6 +57,8 @@ export class ChangeStream implements Follower {
   /** When it ran out of room; null while it has some. */
   #fullSince: number | null = null;
   #toldAt = this.#startedAt;
+  /** The networks that it has heard of: the same array until the service may know others. */
+  #found: readonly number[] = [];
   /** True if it has sent something since it last told how far it is. */
   #hasNews = true;
   #wake = () => {};
@@ -89,6 +86,12 @@ export class ChangeStream implements Follower {
     return this.#options.question.finality;
   }
 
+  /** True while a network that can be answered for has something that it has not read. */
+  get isBehind(): boolean {
+    const { feed } = this.#options;
+    return [...this.#behind.keys()].some((chainId) => feed.findHead(this.finality, chainId)?.reached);
+  }
+
   start(): void {
     this.#write(`retry: ${RETRY_MS}\n\n`);
     this.#options.feed.add(this);
@@ -108,13 +111,18 @@ export class ChangeStream implements Follower {
 
   /** Adds its networks to those that are read. */
   addChains(chains: Set<number>): void {
-    for (const chainId of this.#options.question.findChains()) {
-      if (this.#joined.has(chainId) || this.#behind.has(chainId)) continue;
-      this.#behind.set(chainId, null);
-      this.#wake();
+    const found = this.#options.question.findChains();
+    if (found !== this.#found) {
+      this.#found = found;
+      for (const chainId of found) {
+        if (this.#joined.has(chainId) || this.#behind.has(chainId)) continue;
+        this.#behind.set(chainId, null);
+        this.#wake();
+      }
     }
     // Also those that the service does not know at the moment.
-    for (const chainId of [...this.#joined.keys(), ...this.#behind.keys()]) chains.add(chainId);
+    for (const chainId of this.#joined.keys()) chains.add(chainId);
+    for (const chainId of this.#behind.keys()) chains.add(chainId);
   }
 
   /**
@@ -174,7 +182,7 @@ export class ChangeStream implements Follower {
   async #catchUp(): Promise<void> {
     const { feed, question } = this.#options;
     const { filters, finality, since } = question;
-    const rows = areAllListed(filters) ? ROWS : ROWS_TO_SEARCH;
+    const rows = rowsToRead(filters);
     while (!this.#isOver) {
       if (this.#join()) this.tellProgress();
       if (this.#behind.size === 0 || this.#isFull()) {
@@ -183,11 +191,7 @@ export class ChangeStream implements Follower {
         });
         continue;
       }
-      const asked = [...this.#behind].flatMap(([chainId, position]): Asked[] => {
-        const head = feed.findHead(finality, chainId);
-        return head?.reached && position !== "now" ? [{ chainId, position, toBlock: head.position.block }] : [];
-      });
-      if (asked.length > 0 && (await this.#readNext({ filters, finality, since, rows }, asked))) continue;
+      if (this.#findAsked().length > 0 && (await this.#readNext({ filters, finality, since, rows }))) continue;
       await feed.waitForTick();
       if (this.#join()) this.tellProgress();
       // A network that cannot be answered for now starts at the time, once it can be.
@@ -195,27 +199,43 @@ export class ChangeStream implements Follower {
     }
   }
 
+  /** Finds what to read: up to the blocks of the heads at this moment, where it can join them. */
+  #findAsked(): Asked[] {
+    const { feed, question } = this.#options;
+    if (this.#isOver) return [];
+    return [...this.#behind].flatMap(([chainId, position]): Asked[] => {
+      const head = feed.findHead(question.finality, chainId);
+      return head?.reached && position !== "now" ? [{ chainId, position, toBlock: head.position.block }] : [];
+    });
+  }
+
   /** @returns false if nothing was new */
-  async #readNext(question: Parameters<ChangeFeed["readAlone"]>[0], asked: readonly Asked[]): Promise<boolean> {
-    const found = await this.#options.feed.readAlone(question, asked).catch((error) => {
+  async #readNext(question: Omit<Question, "pool">): Promise<boolean> {
+    const reading = this.#options.feed.readAlone("streams", question, () => this.#findAsked());
+    const found = await reading.catch((error) => {
       if (error instanceof Problem) return null;
       throw error;
     });
     let isNew = false;
     for (const [{ chainId, position: before }, read] of found ?? []) {
       if (read instanceof Problem) continue;
+      if (this.#isFull()) return true;
       const { undoTo, changes, position } = read;
       if (undoTo) {
         this.#write(this.#showUndo(chainId, undoTo));
         this.#behind.set(chainId, undoTo);
       }
+      let hasRoom = true;
       await inSlices(changes, (change) => {
-        if (this.#isOver) return;
+        hasRoom &&= !this.#isFull();
+        if (!hasRoom) return;
         this.#write(this.#showChange(change));
         this.#behind.set(chainId, change.position);
       });
+      if (!hasRoom) return true;
       this.#behind.set(chainId, position);
-      isNew ||= position !== before;
+      // A reorg that the head does not know yet: there is nothing more to read until it does.
+      isNew ||= undoTo !== null || textOf(position) !== textOf(before);
     }
     return isNew;
   }
@@ -313,6 +333,8 @@ export const isAsked = (filters: Filters, { row }: ReadChange): boolean => {
     (!type || type === (isToken(row.type) ? "TOKEN" : row.type))
   );
 };
+
+const textOf = (position: Position | "now" | null) => (typeof position === "string" ? position : position?.text);
 
 /** True if a position has the same changes as the newest one, which may know later final blocks. */
 const isSame = (position: Position, newest: Position): boolean => {

@@ -13,3 +13,15 @@ export type Filters = {
   contract?: Address | undefined;
   type?: "ALL" | "CONTRACT" | "TOKEN" | undefined;
 };
+
+/** Tells if all rows that are read are listed: otherwise a statement reads more of them. */
+const areAllListed = ({ registry, contract, type, ...wallets }: Filters): boolean =>
+  registry === "both" && !contract && !type && Object.values(wallets).filter(Boolean).length < 2;
+
+/** Changes that a stream or a webhook reads by itself at a time: about as many as a stream has room for. */
+const ROWS = 100;
+const ROWS_TO_SEARCH = 1_000;
+
+/** Tells how many rows to read: more if not all of them are listed. */
+export const rowsToRead = (filters: Filters, rows = ROWS, rowsToSearch = ROWS_TO_SEARCH): number =>
+  areAllListed(filters) ? rows : rowsToSearch;

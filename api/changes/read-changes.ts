@@ -54,10 +54,6 @@ export type Question = {
   pool: Exclude<PoolName, "cursors">;
 };
 
-/** Tells if all rows that are read are listed: otherwise a statement reads more of them. */
-export const areAllListed = ({ registry, contract, type, ...wallets }: Filters): boolean =>
-  registry === "both" && !contract && !type && Object.values(wallets).filter(Boolean).length < 2;
-
 const findIndex = ({ vault, delegate, wallet }: Filters): ReadBy =>
   vault ? "vault" : delegate ? "delegate" : wallet ? "wallet" : "log";
 

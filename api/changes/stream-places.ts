@@ -15,6 +15,10 @@ export class StreamPlaces {
   readonly #taken = new Map<string, number>();
   #count = 0;
 
+  get count(): number {
+    return this.#count;
+  }
+
   /** Takes a place, or throws a problem. @returns a function that gives it back */
   take({ client, key }: Caller): () => void {
     const [name, max] = key === null ? [client, MAX_PER_CLIENT] : [key.owner, MAX_PER_OWNER];

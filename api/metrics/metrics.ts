@@ -130,11 +130,15 @@ const addBatchMetrics = (registry: MetricRegistry) => {
 const addChangeMetrics = (registry: MetricRegistry) => {
   const changes = {
     countReaders: () => 0,
-    /** When the log was last read for the readers; null without readers. */
+    countBehind: () => 0,
+    /** When the log was last read for the readers, or the first of them came; null without readers. */
     readAt: null as number | null,
     drops: 0,
   };
   registry.addGauge("changes_readers", "Open streams of changes.", [], () => [[changes.countReaders()]]);
+  registry.addGauge("changes_readers_behind", "Open streams that have not sent all changes that there are.", [], () => [
+    [changes.countBehind()],
+  ]);
   registry.addGauge("changes_lag_seconds", "Time since the log was last read for streams; 0 without any.", [], () => [
     [changes.readAt === null ? 0 : (performance.now() - changes.readAt) / 1000],
   ]);

@@ -36,6 +36,7 @@ export class Shards {
   readonly maxLagSeconds: number;
   readonly #quietChains: ReadonlySet<number>;
   #chains: ReadonlyMap<number, ShardChain> = new Map();
+  #chainIds: Record<RegistryVersion | "both", readonly number[]> = { v1: [], v2: [], both: [] };
   #states: readonly ShardState[];
   readonly #now: () => number;
   #isRefreshing = false;
@@ -116,6 +117,10 @@ export class Shards {
       if (!chains.has(chain.chainId)) chains.set(chain.chainId, chain);
     }
     this.#chains = chains;
+    const ids = [...chains.keys()].sort((a, b) => a - b);
+    const having = (...versions: RegistryVersion[]) =>
+      ids.filter((id) => versions.some((version) => networks.get(id)?.[version]));
+    this.#chainIds = { v1: having("v1"), v2: having("v2"), both: having("v1", "v2") };
     this.#states = this.#names.map((name) => {
       const ofShard = found.filter(({ shard }) => shard === name);
       return { shard: name, isStarted: ofShard.length > 0, isServed: ofShard.some(({ isServed }) => isServed) };
@@ -136,6 +141,11 @@ export class Shards {
 
   shardStates(): readonly ShardState[] {
     return this.#states;
+  }
+
+  /** Lists the chains with a registry: the same array until the next refresh. */
+  chainIds(registry: RegistryVersion | "both"): readonly number[] {
+    return this.#chainIds[registry];
   }
 
   /** All chains by id. */

@@ -135,8 +135,7 @@ export const findNetworks = (
 ): readonly number[] => {
   if (!chainId || !registry) return [];
   if (chainId.length > 0) return chainId.toSorted((a, b) => a - b);
-  const hasRegistry = (id: number) => versionsOf(registry).some((version) => networks.get(id)?.[version]);
-  return shards.chainStates().flatMap(({ chainId }) => (hasRegistry(chainId) ? [chainId] : []));
+  return shards.chainIds(registry);
 };
 
 /** Reports networks that are not indexed here, and blocks and a cursor that do not fit the networks. */

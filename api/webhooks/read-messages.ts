@@ -1,17 +1,12 @@
 import { encodeChangeCursor, parseChangeCursor } from "../changes/change-cursor.ts";
 import type { ChangeFeed } from "../changes/change-feed.ts";
 import { showLiveChange } from "../changes/change-stream.ts";
-import { areAllListed } from "../changes/read-changes.ts";
+import { rowsToRead } from "../changes/filters.ts";
 import { Problem } from "../problem.ts";
 import type { Shards } from "../shards/shards.ts";
 import { inSlices } from "../slices.ts";
 import { findNetworks } from "../wallets/wallet-parameters.ts";
 import type { DueWebhook, NewMessage } from "./deliveries.ts";
-
-/** Rows that are read at a time. */
-const ROWS = 100;
-/** More of them if not all are listed. */
-const ROWS_TO_SEARCH = 1_000;
 
 type ReadMessages = {
   messages: NewMessage[];
@@ -34,8 +29,8 @@ export const readMessages = async (
   const texts = new Map([...positions].map(([chainId, { text }]) => [chainId, text]));
   const chains = findNetworks(shards, { chainId: [...chainIds], registry: filters.registry });
   const asked = chains.map((chainId) => ({ chainId, position: positions.get(chainId) ?? null }));
-  const rows = areAllListed(filters) ? ROWS : ROWS_TO_SEARCH;
-  const found = await feed.readAlone({ filters, finality, since, rows }, asked);
+  const rows = rowsToRead(filters);
+  const found = await feed.readAlone("webhooks", { filters, finality, since, rows }, () => asked);
 
   const read: ReadMessages = { messages: [], after: cursor, hasMore: false, unanswered: [] };
   const moveTo = (chainId: number, text: string): string => {

@@ -1,7 +1,15 @@
+import type pg from "pg";
+import { pino } from "pino";
 import { expect, onTestFinished } from "vitest";
+import { Database } from "../../api/database/database.ts";
+import { parseApiSettings } from "../../api/settings.ts";
+import { Shards } from "../../api/shards/shards.ts";
 import type { operations } from "../../client/src/openapi.ts";
-import type { Api } from "./api.ts";
+import { type Api, createSampleDatabase, FRESH_FOR_A_DAY } from "./api.ts";
+import { readServedSchema } from "./index-copy.ts";
 import { rebuildState, type State } from "./index-state.ts";
+import { connectClient } from "./setup.ts";
+import { setFinalBlock } from "./wallets.ts";
 
 // Reads live changes, and folds them into the delegations that they leave.
 
@@ -80,6 +88,41 @@ export const openStream = async (api: Pick<Api, "get">, query: string, lastEvent
       }
     },
   };
+};
+
+/** Opens the log of the samples for the parts of the API that read it. No block is final, and the caller may change all of it. */
+export const openSampleLog = async () => {
+  const databaseUrl = await createSampleDatabase();
+  const client = await connectClient(databaseUrl);
+  // Without Ponder's triggers.
+  await client.query("set session_replication_role = replica");
+  const schema = await readServedSchema(client);
+  await setFinalBlock(client, schema, 0);
+  const database = new Database(databaseUrl, pino({ enabled: false }));
+  onTestFinished(() => database.close());
+  const shards = new Shards(database, parseApiSettings(FRESH_FOR_A_DAY));
+  await shards.refresh();
+  return { client, schema, database, shards };
+};
+
+/** Adds a block with a delegation of a wallet, as the indexer does. */
+export const addBlock = async (database: pg.Client, vault: string): Promise<number> => {
+  const schema = await readServedSchema(database);
+  // Ponder's triggers need its session.
+  await database.query("set session_replication_role = replica");
+  const { rows } = await database.query(
+    `with block as (
+       update ${schema}.indexed_block set number = number + 1, timestamp = extract(epoch from now())::bigint
+       where chain_id = 1 returning number, timestamp
+     )
+     insert into ${schema}.delegation_change
+     select (jsonb_populate_record(c, jsonb_build_object(
+       'vault', $1::text, 'block_number', block.number, 'block_timestamp', block.timestamp))).*
+     from block, (select c from ${schema}.delegation_change c where chain_id = 1 and type = 'ALL' and active limit 1) one
+     returning block_number`,
+    [vault.toLowerCase()],
+  );
+  return Number(rows[0].block_number);
 };
 
 export const isProgress = ({ event }: StreamEvent): boolean => event === "progress";

@@ -5,6 +5,7 @@ import { waitUntil } from "../../support/setup.ts";
 import { test as base } from "../../support/test.ts";
 
 const PER_ADDRESS = 10;
+const PER_OWNER = 100;
 const LIMIT = 15;
 const test = base.extend("env", { RATE_LIMIT_REQUESTS: String(LIMIT), RATE_LIMIT_WINDOW_SECONDS: "3600" });
 
@@ -29,7 +30,15 @@ test("an address has places for streams, which it gets back; a key has places of
     get: (path: string, init?: RequestInit) =>
       api.get(path, { ...init, headers: { ...init?.headers, "X-API-KEY": key } }),
   };
-  for (let place = 0; place < PER_ADDRESS + 1; place++) streams.push(await openStream(keyed, "?finality=latest"));
+  for (let place = 0; place < PER_OWNER; place++) streams.push(await openStream(keyed, "?finality=latest"));
+  const refusedKeyed = await keyed.get("/changes", { headers });
+  expect(refusedKeyed.status).toBe(429);
+  expect(await refusedKeyed.json()).toMatchObject({ detail: expect.stringContaining("100 open streams") });
+  streams.shift()?.close();
+  streams.pop()?.close();
+  await waitUntil("two places are back", async () => (await readReaders(api)) === PER_ADDRESS + PER_OWNER - 2);
+  streams.push(await openStream(keyed, "?finality=latest"));
+  expect((await keyed.get("/changes", { headers })).status, "the other place was another caller's").toBe(429);
   expect((await api.get("/changes")).status, "a page takes no place").toBe(200);
 
   for (const stream of streams) {

@@ -1,4 +1,8 @@
+import { once } from "node:events";
+import { connect } from "node:net";
+import { text } from "node:stream/consumers";
 import { expect } from "vitest";
+import { FRESH_FOR_A_DAY, startTestApi } from "../../support/api.ts";
 import { openStream, readChangesPage } from "../../support/changes.ts";
 import { startChangedSamples } from "../../support/index-copy.ts";
 import { test } from "../../support/test.ts";
@@ -55,4 +59,19 @@ test("an index that is behind its chain has final changes only", async () => {
   expect((await api.get("/changes?finality=latest")).status).toBe(503);
   expect((await api.get("/changes?finality=latest", { headers: STREAM })).status).toBe(503);
   expect((await api.get("/changes")).status).toBe(200);
+});
+
+test("a process that stops opens no stream, which nothing would end", async ({ databaseUrl }) => {
+  const api = await startTestApi({ databaseUrl, env: FRESH_FOR_A_DAY });
+  const socket = connect(api.port, "127.0.0.1");
+  await once(socket, "connect");
+  socket.write("GET /changes?finality=latest HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n");
+  // Connections are accepted in their order.
+  expect((await api.get("/health")).status).toBe(200);
+  const stopped = api.stop();
+  socket.write("\r\n");
+  const response = await text(socket);
+  await stopped;
+  expect(response).toMatch(/^HTTP\/1\.1 503 /);
+  expect(response).toContain("#problem-overloaded");
 });

@@ -1,29 +1,15 @@
-import { pino } from "pino";
-import { expect, onTestFinished, test } from "vitest";
+import { expect, test } from "vitest";
 import type { Position } from "../../../api/changes/change-cursor.ts";
 import { readChanges } from "../../../api/changes/read-changes.ts";
-import { Database } from "../../../api/database/database.ts";
+import type { Database } from "../../../api/database/database.ts";
 import { Problem } from "../../../api/problem.ts";
-import { parseApiSettings } from "../../../api/settings.ts";
-import { Shards } from "../../../api/shards/shards.ts";
-import { createSampleDatabase, FRESH_FOR_A_DAY, OTHER } from "../../support/api.ts";
-import { readServedSchema } from "../../support/index-copy.ts";
-import { connectClient } from "../../support/setup.ts";
-import { setFinalBlock } from "../../support/wallets.ts";
+import { OTHER } from "../../support/api.ts";
+import { openSampleLog } from "../../support/changes.ts";
 
 const CHAIN = 1;
 
 test("readChanges() undoes more if a reorg goes deeper while changes are read again", async () => {
-  const databaseUrl = await createSampleDatabase();
-  const client = await connectClient(databaseUrl);
-  // Without Ponder's triggers.
-  await client.query("set session_replication_role = replica");
-  const schema = await readServedSchema(client);
-  await setFinalBlock(client, schema, 0);
-  const database = new Database(databaseUrl, pino({ enabled: false }));
-  onTestFinished(() => database.close());
-  const shards = new Shards(database, parseApiSettings(FRESH_FOR_A_DAY));
-  await shards.refresh();
+  const { client, schema, database, shards } = await openSampleLog();
 
   /** What happens to the chain after each read. */
   const reorgs: (() => Promise<unknown>)[] = [];
