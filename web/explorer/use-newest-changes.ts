@@ -12,9 +12,10 @@ export const COUNT = 10;
 const KEPT = 100;
 
 type Undo = { chainId: number; afterBlock: number; at: number };
-type Live = { changes: NewestChangeJson[]; undos: Undo[]; summary: string };
+/** `added` and `removed` count from the start: a screen reader says nothing if its text stays the same. */
+type Live = { changes: NewestChangeJson[]; undos: Undo[]; added: number; removed: number };
 
-const NOTHING: Live = { changes: [], undos: [], summary: "" };
+const NOTHING: Live = { changes: [], undos: [], added: 0, removed: 0 };
 
 /** The newest changes, as the service last listed them, with all that has come since then. */
 export const useNewestChanges = (networks: readonly Network[]) => {
@@ -24,8 +25,12 @@ export const useNewestChanges = (networks: readonly Network[]) => {
   useEffect(() => setReadAt(Date.now() - ageSeconds * 1000), [value, ageSeconds]);
   const nameOf = (chainId: number) => networks.find((network) => network.chainId === chainId)?.name ?? "";
   const apply = useCallback(
-    (events: readonly LiveEvent[]) => setLive((live) => applyEvents(live, events, nameOf)),
-    [networks],
+    (events: readonly LiveEvent[] | null) => {
+      if (events) return setLive((live) => applyEvents(live, events, nameOf));
+      setLive(NOTHING);
+      retry();
+    },
+    [networks, retry],
   );
   const isLive = useChanges("", apply);
 
@@ -35,12 +40,18 @@ export const useNewestChanges = (networks: readonly Network[]) => {
   const changes = new Map([...listed, ...live.changes].map((change) => [keyOf(change), change]));
   const newest = [...changes.values()].toSorted(newestFirst).slice(0, COUNT);
   const arrived = new Set(live.changes.map(keyOf));
-  return { newest: value || newest.length > 0 ? newest : null, arrived, summary: live.summary, isLive, latest, retry };
+  return {
+    newest: value || newest.length > 0 ? newest : null,
+    arrived,
+    summary: summarize(live),
+    isLive,
+    latest,
+    retry,
+  };
 };
 
 const applyEvents = (live: Live, events: readonly LiveEvent[], nameOf: (chainId: number) => string): Live => {
-  let { changes, undos } = live;
-  let [added, removed] = [0, 0];
+  let { changes, undos, added, removed } = live;
   for (const event of events) {
     if ("change" in event) {
       const { change } = event;
@@ -54,11 +65,15 @@ const applyEvents = (live: Live, events: readonly LiveEvent[], nameOf: (chainId:
       changes = kept;
     }
   }
+  return { changes: changes.slice(-KEPT), undos, added, removed };
+};
+
+const summarize = ({ added, removed }: Live): string => {
   const parts = [
     added > 0 && `${countLabel(added, "new change", "new changes")}.`,
     removed > 0 && `${countLabel(removed, "change was", "changes were")} undone.`,
   ];
-  return { changes: changes.slice(-KEPT), undos, summary: parts.filter(Boolean).join(" ") };
+  return parts.filter(Boolean).join(" ");
 };
 
 const isUndone = (undos: readonly Omit<Undo, "at">[], { chainId, blockNumber }: NewestChangeJson): boolean =>

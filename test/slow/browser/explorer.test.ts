@@ -29,6 +29,7 @@ import {
   waitUntilFocused,
   walletPath,
 } from "../../support/browser.ts";
+import { addBlock } from "../../support/changes.ts";
 import { readServedSchema } from "../../support/index-copy.ts";
 import { startHeldBackfill } from "../../support/indexed-chain.ts";
 import { parseMetrics, readValue } from "../../support/metrics.ts";
@@ -345,26 +346,6 @@ describeWithPrograms(["chromium"], "instead of an answer, the explorer shows", (
 
 const STRANGER = getAddress("0x00000000000000000000000000000000000bEEf1");
 
-/** Adds a block with a delegation of a wallet, as the indexer does. */
-const addBlock = async (database: Client, vault: string): Promise<number> => {
-  const schema = await readServedSchema(database);
-  // Ponder's triggers need its session.
-  await database.query("set session_replication_role = replica");
-  const { rows } = await database.query(
-    `with block as (
-       update ${schema}.indexed_block set number = number + 1, timestamp = extract(epoch from now())::bigint
-       where chain_id = 1 returning number, timestamp
-     )
-     insert into ${schema}.delegation_change
-     select (jsonb_populate_record(c, jsonb_build_object(
-       'vault', $1::text, 'block_number', block.number, 'block_timestamp', block.timestamp))).*
-     from block, (select c from ${schema}.delegation_change c where chain_id = 1 and type = 'ALL' and active limit 1) one
-     returning block_number`,
-    [vault.toLowerCase()],
-  );
-  return Number(rows[0].block_number);
-};
-
 /** Replaces a block by one without changes. */
 const removeBlock = async (database: Client, block: number): Promise<void> => {
   const schema = await readServedSchema(database);
@@ -451,7 +432,7 @@ describeWithPrograms(["chromium"], "the start page", () => {
 
     await removeBlock(database, block);
     await page.getByTitle(STRANGER).waitFor({ state: "detached" });
-    expect(await page.locator(".newest [aria-live=polite]").textContent()).toBe("1 change was undone.");
+    expect(await page.locator(".newest [aria-live=polite]").textContent()).toBe("1 new change. 1 change was undone.");
 
     const readStreams = async () => readValue(parseMetrics(await api.metrics()), "changes_readers");
     expect(await readStreams()).toBe(1);
@@ -463,6 +444,48 @@ describeWithPrograms(["chromium"], "the start page", () => {
     await removeBlock(database, hidden);
     await page.goto("/insights");
     await waitUntil("the stream is closed", readStreams, 20, (streams) => streams === 0);
+  });
+
+  test("goes on after refusals where it was, and starts again if it cannot", async ({ api, database, open }) => {
+    const prepare = async (page: Page) => {
+      await makeHideable(page);
+      await page.clock.install();
+    };
+    const page = await open("/", { url: api.url, allowed: /503|400/, prepare });
+    /** Has the page follow changes again, which is refused, and lets it try again. */
+    const refuse = async (status: number, isRefused: (url: URL) => boolean) => {
+      let refused = 0;
+      await page.route(
+        (url) => url.pathname === "/changes" && isRefused(url),
+        (route) => {
+          refused++;
+          return route.fulfill({ status, json: {} });
+        },
+      );
+      await setHidden(page, false);
+      await waitUntil("it is refused", () => refused);
+    };
+    const passMinutesUntil = (what: string, isDone: () => Promise<boolean>) =>
+      waitUntil(what, async () => {
+        await page.clock.fastForward(60_000);
+        return isDone();
+      });
+    const first = page.locator(".newest li.arrived").first().getByTitle(STRANGER);
+    await page.getByText("Live", { exact: true }).waitFor();
+    const block = await addBlock(database, STRANGER);
+    await first.waitFor();
+    await setHidden(page, true);
+    await removeBlock(database, block);
+    await refuse(503, () => true);
+    await page.unrouteAll();
+    await passMinutesUntil("it has heard of the reorg", async () => (await page.getByTitle(STRANGER).count()) === 0);
+
+    await addBlock(database, STRANGER);
+    await first.waitFor();
+    await setHidden(page, true);
+    await refuse(400, ({ searchParams }) => searchParams.has("cursor"));
+    await passMinutesUntil("it is live", () => page.getByText("Live", { exact: true }).isVisible());
+    expect(await page.locator(".newest li.arrived").count()).toBe(0);
   });
 
   test("offers to update a wallet's list when it has changed", async ({ api, database, open }) => {
