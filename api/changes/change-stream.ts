@@ -4,7 +4,7 @@ import { inSlices } from "../slices.ts";
 import { showChange } from "../wallets/wallet-json.ts";
 import { encodeChangeCursor, type Position } from "./change-cursor.ts";
 import type { ChangeFeed, Follower, Head } from "./change-feed.ts";
-import { type Filters, type Finality, rowsToRead } from "./filters.ts";
+import { type Filters, type Finality, ROWS, rowsToRead } from "./filters.ts";
 import type { Asked, NetworkChanges, Question, ReadChange } from "./read-changes.ts";
 
 /** Text that waits for a reader. */
@@ -57,6 +57,8 @@ export class ChangeStream implements Follower {
   /** When it ran out of room; null while it has some. */
   #fullSince: number | null = null;
   #toldAt = this.#startedAt;
+  /** Rows to read next. */
+  #rows: number;
   /** The networks that it has heard of: the same array until the service may know others. */
   #found: readonly number[] = [];
   /** True if it has sent something since it last told how far it is. */
@@ -65,7 +67,8 @@ export class ChangeStream implements Follower {
 
   constructor(options: StreamOptions) {
     this.#options = options;
-    const { positions } = options.question;
+    const { filters, positions } = options.question;
+    this.#rows = rowsToRead(filters);
     for (const [chainId, position] of positions) this.#behind.set(chainId, position);
     this.body = new ReadableStream<Uint8Array>(
       {
@@ -182,7 +185,6 @@ export class ChangeStream implements Follower {
   async #catchUp(): Promise<void> {
     const { feed, question } = this.#options;
     const { filters, finality, since } = question;
-    const rows = rowsToRead(filters);
     while (!this.#isOver) {
       if (this.#join()) this.tellProgress();
       if (this.#behind.size === 0 || this.#isFull()) {
@@ -191,7 +193,8 @@ export class ChangeStream implements Follower {
         });
         continue;
       }
-      if (this.#findAsked().length > 0 && (await this.#readNext({ filters, finality, since, rows }))) continue;
+      if (this.#findAsked().length > 0 && (await this.#readNext({ filters, finality, since, rows: this.#rows })))
+        continue;
       await feed.waitForTick();
       if (this.#join()) this.tellProgress();
       // A network that cannot be answered for now starts at the time, once it can be.
@@ -232,7 +235,12 @@ export class ChangeStream implements Follower {
         this.#write(this.#showChange(change));
         this.#behind.set(chainId, change.position);
       });
-      if (!hasRoom) return true;
+      if (!hasRoom) {
+        // Many are listed: what there is no room for is read again.
+        this.#rows = ROWS;
+        return true;
+      }
+      this.#rows = rowsToRead(question.filters);
       this.#behind.set(chainId, position);
       // A reorg that the head does not know yet: there is nothing more to read until it does.
       isNew ||= undoTo !== null || textOf(position) !== textOf(before);

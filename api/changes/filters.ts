@@ -19,7 +19,7 @@ const areAllListed = ({ registry, contract, type, ...wallets }: Filters): boolea
   registry === "both" && !contract && !type && Object.values(wallets).filter(Boolean).length < 2;
 
 /** Changes that a stream or a webhook reads by itself at a time: about as many as a stream has room for. */
-const ROWS = 100;
+export const ROWS = 100;
 const ROWS_TO_SEARCH = 1_000;
 
 /** Tells how many rows to read: more if not all of them are listed. */

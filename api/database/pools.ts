@@ -10,7 +10,7 @@ export const POOLS = {
   bulk: { max: 2, timeoutMs: 1_000 },
   /** Long lists. Each holds a connection while it is read. */
   cursors: { max: 4, timeoutMs: 20_000 },
-  /** Live changes: for all readers who are up to date, one for those who catch up, and one for webhooks: one waits. */
+  /** Live changes. Readers who are up to date, those who catch up, and webhooks: each kind runs one statement at a time. */
   changes: { max: 2, timeoutMs: 1_000 },
   /** Digests and insights, which no request waits for. */
   background: { max: 1, timeoutMs: 10_000 },
