@@ -480,12 +480,13 @@ describeWithPrograms(["chromium"], "the start page", () => {
     await page.unrouteAll();
     await passMinutesUntil("it has heard of the reorg", async () => (await page.getByTitle(STRANGER).count()) === 0);
 
-    await addBlock(database, STRANGER);
+    const kept = await addBlock(database, STRANGER);
     await first.waitFor();
     await setHidden(page, true);
     await refuse(400, ({ searchParams }) => searchParams.has("cursor"));
     await passMinutesUntil("it is live", () => page.getByText("Live", { exact: true }).isVisible());
     expect(await page.locator(".newest li.arrived").count()).toBe(0);
+    await removeBlock(database, kept);
   });
 
   test("offers to update a wallet's list when it has changed", async ({ api, database, open }) => {
