@@ -428,6 +428,10 @@ describeWithPrograms(["chromium"], "the start page", () => {
     await page.locator(".newest li").first().getByTitle(STRANGER).waitFor();
     expect(await page.locator(".newest [aria-live=polite]").textContent()).toBe("1 new change.");
     expect(await page.locator(".newest li").count()).toBe(before.length);
+    // In the middle of it, with another theme, a row has the colors of both.
+    await page.evaluate(
+      "Promise.all(document.querySelector('.arrived').getAnimations().map(({ finished }) => finished)).then(() => {})",
+    );
     await expectAccessibleOn(page, SCREENS);
 
     await removeBlock(database, block);
