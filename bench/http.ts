@@ -273,6 +273,8 @@ const measureStreams = async ({ plan, servers, rounds }: Context): Promise<Case[
   };
   for (const subject of [alone, beside]) await rounds.warmUp([subject], warmUpMs);
   const close = await openStreams(busy, keys);
+  // Until all have read how far the network is.
+  await rounds.send(beside, LIST_CONNECTIONS, 3_000);
   const results = await rounds.measure([alone, beside], { connections: LIST_CONNECTIONS, ms, rounds: count });
   close();
   const [ours, theirs] = [figuresOf(results, beside), figuresOf(results, alone)];

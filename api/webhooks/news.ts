@@ -15,7 +15,6 @@ type NewsOptions = {
 
 /** Follows the feed of all streams, so that a webhook reads the log only when there is something for it. */
 export class News implements Follower {
-  readonly isReader = false;
   readonly finality: Finality;
   readonly #options: NewsOptions;
   readonly #heads = new Map<number, Head>();
