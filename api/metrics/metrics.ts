@@ -90,7 +90,7 @@ const addLimitMetrics = (registry: MetricRegistry, limiter: Limiter) => {
   const requests = { keyed: 0, admitted: 0, refused: 0 };
   registry.addCounter(
     "rate_limit_requests_total",
-    "Requests to /registry: with a known key, admitted without one, or refused.",
+    "Requests that count: with a known key, admitted without one, or refused.",
     ["outcome"],
     () => Object.entries(requests).map(([outcome, count]) => [count, { outcome }]),
   );
