@@ -19,7 +19,7 @@ import { indexTables } from "../database/tables.ts";
 import type { CheckQuestion, DelegationChecks } from "../delegations/check-delegation.ts";
 import { Turns } from "../limits/turns.ts";
 import type { Metrics } from "../metrics/metrics.ts";
-import { INDEX_RETRY_SECONDS, Problem } from "../problem.ts";
+import { INDEX_RETRY_SECONDS, notIndexed, Problem } from "../problem.ts";
 import { describeChain, type Shards } from "../shards/shards.ts";
 import { reportContradiction } from "./report-contradiction.ts";
 import type { KnownBlock } from "./state-reader.ts";
@@ -152,7 +152,8 @@ export class Proofs {
     const answers = await Promise.all(questions.map(answer));
     // What is served without a block comes from other tables than the answer at one.
     const served = past === undefined ? await Promise.all(questions.map((one) => checks.answer(schema, one))) : [];
-    if (!known || block === undefined) throw new Error("A fresh index has a block.");
+    // The chain's index appeared in between.
+    if (!known || block === undefined) throw notIndexed(`${describeChain(chainId)} has no indexed block yet.`);
     const proofs = await this.#askNodes(chainId, questions, BigInt(block), {
       number: BigInt(known.number),
       hash: known.hash,

@@ -13,7 +13,7 @@ const REPORT = compileStatement<object>(
   "report-contradiction",
   sql`with forgotten as (delete from ${contradicted} where found_at < clock_timestamp() - interval '1 day' and wallet <> ${wallet}::text)
     insert into ${contradicted} (chain_id, wallet, block) select ${chainId}::bigint, ${wallet}::text, ${block}::bigint
-    where (select count(*) from ${contradicted} where chain_id = ${chainId}::bigint) < ${sql.raw(`${MAX_OF_NETWORK}`)}
+    where (select count(*) from ${contradicted} where chain_id = ${chainId}::bigint and wallet <> ${wallet}::text) < ${sql.raw(`${MAX_OF_NETWORK}`)}
     on conflict (chain_id, wallet) do update set found_at = clock_timestamp(), block = excluded.block`,
 );
 

@@ -1,7 +1,7 @@
 import { type Address, type Hex, keccak256, numberToHex } from "viem";
 import { readHeader, readSlot, readStorageRoot, UnknownFormError } from "../../client/src/proven-state.ts";
 import { createTurnQueue } from "../slices.ts";
-import { askNodes, type RpcRequest } from "./ask-nodes.ts";
+import { askNodes, chooseFailure, type RpcRequest } from "./ask-nodes.ts";
 import { encodeHeader, type RpcBlock } from "./block-header.ts";
 import { SharedReads } from "./shared-reads.ts";
 
@@ -90,7 +90,7 @@ const readPastBlock = async (
     const params = [numberToHex(number), false];
     const [block] = await Promise.all([
       request({ method: "eth_getBlockByNumber", params }) as Promise<RpcBlock | null>,
-      readKnownBlock(request, known),
+      requireBlock(request, known),
     ]);
     if (!block) throw new Error(`The node does not have block ${number}.`);
     return proveBlock(chainId, request, block);
@@ -98,10 +98,17 @@ const readPastBlock = async (
   const answers = await Promise.allSettled(urls.map((url) => askNodes([url], READ_MS, read)));
   const blocks = answers.flatMap((answer) => (answer.status === "fulfilled" ? answer.value : []));
   const [first] = blocks;
-  if (!first) throw answers.flatMap((answer) => (answer.status === "rejected" ? answer.reason : []))[0];
+  if (!first) throw chooseFailure(answers.flatMap((answer) => (answer.status === "rejected" ? [answer.reason] : [])));
   if (first.number !== number) throw new Error(`The nodes return block ${first.number} instead of ${number}.`);
   if (blocks.some(({ hash }) => hash !== first.hash)) throw new Error(`The nodes have different blocks ${number}.`);
   return first;
+};
+
+/** Throws unless a node's chain has a block: by hash, nodes return blocks of other forks too. */
+const requireBlock = async (request: RpcRequest, { number, hash }: KnownBlock): Promise<void> => {
+  const params = [numberToHex(number), false];
+  const block = (await request({ method: "eth_getBlockByNumber", params })) as RpcBlock | null;
+  if (block?.hash !== hash) throw new Error(`The node has another block ${number} than the index.`);
 };
 
 const readKnownBlock = async (request: RpcRequest, { number, hash }: KnownBlock): Promise<RpcBlock> => {
@@ -126,10 +133,11 @@ const proveBlock = async (chainId: number, request: RpcRequest, block: RpcBlock)
   return { chainId, hash, header, ...readHeader(header, hash) };
 };
 
-const LIMIT_EXCEEDED = -32_005;
+/** Codes of JSON-RPC and of wallets for a method that a node does not have, or that the account may not use. */
+const UNSUPPORTED = [-32_601, -32_004, 4_200];
 
 /** True if the node itself has answered that it does not do this: nothing was lost on the way, nor was it too much. */
-const isRefusal = ({ code }: { code?: unknown }): boolean => typeof code === "number" && code !== LIMIT_EXCEEDED;
+const isRefusal = ({ code }: { code?: unknown }): boolean => UNSUPPORTED.some((known) => known === code);
 
 const proveSlots = async (
   request: RpcRequest,

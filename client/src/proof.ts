@@ -1,3 +1,4 @@
+import { orAborted } from "./abortable.ts";
 import { readBlockHeaders } from "./block.ts";
 import type { ProofReader } from "./client.ts";
 import { readHash, readHeader, readHex, readSlot, readStorageRoot } from "./proven-state.ts";
@@ -13,6 +14,7 @@ import {
 import { type Addresses, findRegistry, toBytes32 } from "./registries.ts";
 import { notAnAnswer, RegistryError } from "./registry-error.ts";
 import { decide, isActive, type Place, typesOf } from "./slots.ts";
+import { describeFailure } from "./transport.ts";
 
 export type { Place } from "./slots.ts";
 
@@ -78,7 +80,7 @@ export type ProofOptions = {
 
 /**
  * For `createClient({ proofs })`: asks for each answer to a check with its proof, and verifies it. Each counts as ten
- * requests, and none are sent together.
+ * requests, and none are sent together. That a block is final is the service's word: only your source can tell.
  * @param trustedHash - finds the hash of a block, from a source that you trust
  */
 export const requireProofs =
@@ -93,7 +95,8 @@ export const requireProofs =
     const { json, headers } = await transport.send({ path, cost: COST, signal });
     const proof = json as Proof;
     const block = readBlockHeaders(at, headers);
-    const hash = await trustedHash(chainId, block.number);
+    const finding = findHash(() => trustedHash(chainId, block.number));
+    const hash = await orAborted(finding, signal);
     const proven = verifyProof(proof, { hash, chainId, check: question, addresses: addresses[chainId] });
     if (proven.block.number !== block.number) throw notAnAnswer({ block: proven.block.number });
     const isChosenByService = at.block === undefined || at.block === "finalized";
@@ -104,6 +107,16 @@ export const requireProofs =
     }
     return { value: proven.value, block };
   };
+
+/** A failure of the source is no answer, and may pass: the node may not have the block yet. */
+const findHash = async (find: () => Hex | Promise<Hex>): Promise<Hex> => {
+  try {
+    return await find();
+  } catch (error) {
+    if (error instanceof RegistryError) throw error;
+    throw new RegistryError(`The trusted hash cannot be found: ${describeFailure(error)}`, { cause: error });
+  }
+};
 
 /** Requests that a proof counts as. */
 const COST = 10;

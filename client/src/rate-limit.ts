@@ -32,15 +32,15 @@ export class RateLimit {
     this.#wait = wait;
   }
 
-  /** Waits for a request's turn, and counts it. */
-  take(wanted: number, signal?: AbortSignal): Promise<Turn> {
-    const turn = this.#queue.then(() => this.#admit(wanted, signal));
+  /** Waits for a request's turn, and counts it. @param needed - with less than this, it waits; 1 by default */
+  take(wanted: number, signal?: AbortSignal, needed = 1): Promise<Turn> {
+    const turn = this.#queue.then(() => this.#admit(wanted, needed, signal));
     this.#queue = turn.catch(() => {});
     return orAborted(turn, signal);
   }
 
-  async #admit(wanted: number, signal?: AbortSignal): Promise<Turn> {
-    const granted = Math.min(wanted, await this.#waitForRoom(signal));
+  async #admit(wanted: number, needed: number, signal?: AbortSignal): Promise<Turn> {
+    const granted = Math.min(wanted, await this.#waitForRoom(needed, signal));
     // The caller sends nothing after an abort: do not count it.
     signal?.throwIfAborted();
     const spent = { cost: granted, until: Number.POSITIVE_INFINITY };
@@ -53,10 +53,11 @@ export class RateLimit {
     return { granted, read };
   }
 
-  async #waitForRoom(signal?: AbortSignal): Promise<number> {
+  async #waitForRoom(needed: number, signal?: AbortSignal): Promise<number> {
     for (;;) {
-      const room = this.#limit.quota - this.#count();
-      if (room >= 1) return room;
+      const { quota } = this.#limit;
+      const room = quota - this.#count();
+      if (room >= Math.min(needed, quota)) return room;
       const next = Math.min(...this.#spent.map(({ until }) => until));
       if (next === Number.POSITIVE_INFINITY) await orAborted(this.#untilResponse(), signal);
       else await this.#wait(Math.max(next - Date.now(), 1), this.#limit, signal);

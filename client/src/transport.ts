@@ -73,10 +73,10 @@ export class Transport {
     await sleep(wait.ms, signal);
   }
 
-  #takeTurn({ path, cost = 1, signal }: Request): Turn | Promise<Turn> {
+  #takeTurn({ path, body, cost = 1, signal }: Request): Turn | Promise<Turn> {
     // A key lifts the limit of all but v1's own operations. The networks have none.
     const isLimited = path !== "/networks" && (!this.#options.apiKey || path.startsWith("/registry/v1/"));
-    return isLimited ? this.#rateLimit.take(cost, signal) : { granted: cost, read: () => false };
+    return isLimited ? this.#rateLimit.take(cost, signal, body ? 1 : cost) : { granted: cost, read: () => false };
   }
 
   async #sendOnce(

@@ -48,15 +48,16 @@ const rewindRows = async (client: Queryable, schema: string, block: ValidBlock):
   const { chainId, number } = block;
   // Ponder's triggers would record the changes to revert them.
   for (const table of TABLES) await client.query(`alter table ${quoteTable(schema, table)} disable trigger user`);
-  await restoreDelegations(client, schema, "v1", block);
-  await restoreDelegations(client, schema, "v2", block);
   const log = quoteTable(schema, "delegation_change");
-  // Null means that the delegations are looked up in their table.
+  // Null means that the delegations are looked up in their table. The log of a vault may lack what its list has.
   await client.query(
-    `update ${quoteTable(schema, "vault_v1")} set delegations = null where chain_id = $1
-     and vault in (select vault from ${log} where chain_id = $1 and block_number > $2 and registry = 'v1')`,
+    `update ${quoteTable(schema, "vault_v1")} set delegations = null where chain_id = $1 and vault in (
+       select vault from ${log} where chain_id = $1 and block_number > $2 and registry = 'v1'
+       union select vault from ${quoteTable(schema, "delegation_v1")} where chain_id = $1 and block_number > $2)`,
     [chainId, number],
   );
+  await restoreDelegations(client, schema, "v1", block);
+  await restoreDelegations(client, schema, "v2", block);
   await client.query(`delete from ${log} where chain_id = $1 and block_number > $2`, [chainId, number]);
   for (const table of TABLES) {
     await client.query(`alter table ${quoteTable(schema, table)} enable trigger user`);

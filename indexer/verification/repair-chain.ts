@@ -60,23 +60,25 @@ export class ChainRepair {
     this.#repairs++;
     if (this.hasFailed) this.#nextAt = now + FIRST_PAUSE_MS * 2 ** (this.#repairs - QUICK_REPAIRS);
 
-    const search = difference.isOfLog ? Promise.resolve(undefined) : this.#findLostBlock(difference, start);
-    const lost = await search.catch((error) => {
+    const lost = await this.#findLostBlock(difference, start).catch((error) => {
       log(`${name}: cannot find the block of the difference: ${describeError(error)}. All blocks are fetched again.`);
       return undefined;
     });
     const isWhole = lost === undefined || (this.#repairs > 1 && difference.block - start <= MAX_PROVEN_BLOCKS);
-    const first = isWhole ? start : Math.max(start, lost - BLOCKS_BEFORE);
-    const last = isWhole ? difference.block : lost + BLOCKS_AFTER;
+    const proven = isWhole ? start : Math.max(start, lost - BLOCKS_BEFORE);
+    const last = Math.min(isWhole ? difference.block : lost + BLOCKS_AFTER, proven + MAX_PROVEN_BLOCKS);
+    // Where the state is right, indexing some blocks again would change nothing in it, and add no row to the log.
+    const first = difference.isOfLog ? start : proven;
     const lacking = lost === undefined ? [] : await state.findLacking(lost);
     const others = rpcUrls.filter((url) => !lacking.includes(url) && !recentOnlyUrls.includes(url));
     this.#plan = {
-      provenRanges: [...(this.#plan.provenRanges ?? []), { first, last: Math.min(last, first + MAX_PROVEN_BLOCKS) }],
+      provenRanges: [...(this.#plan.provenRanges ?? []), { first: proven, last }],
       recentOnlyUrls: others.length > 0 ? [...new Set([...recentOnlyUrls, ...lacking])] : recentOnlyUrls,
     };
     const liars = lacking.length > 0 ? ` ${lacking.map(redactUrl).join(", ")} did not return them.` : "";
     const found = lost === undefined ? "" : ` Changes of block ${lost} are missing in the index.${liars}`;
-    log(`${name}: repair ${this.#repairs}.${found} Fetching all blocks from ${first} again, with proof of their logs.`);
+    const fetched = `Fetching all blocks from ${first} again, with proof of the logs of blocks ${proven} to ${last}.`;
+    log(`${name}: repair ${this.#repairs}.${found} ${fetched}`);
     const number = Math.max(0, first - 1);
     const { timestamp } = await state.fetchBlock(number);
     return { chainId, number, timestamp };

@@ -13,8 +13,10 @@ const BATCH = 96;
 const PROGRESS_MS = 5_000;
 const CHANGED_INTERVAL_MS = 10_000;
 /** Wallets that contradict proofs, of as many at a time: nobody can make the indexer ask for more. */
-const CONTRADICTED_INTERVAL_MS = 10_000;
 const CONTRADICTED = 8;
+/** The pause doubles while the index is right about them: a node of the API that is wrong stays so. */
+const CONTRADICTED_INTERVAL_MS = 10_000;
+const MAX_CONTRADICTED_INTERVAL_MS = 600_000;
 /** Attempts to compare wallets: a reorg may replace their block in the meantime. */
 const ATTEMPTS = 4;
 const RETRY_MS = 1_000;
@@ -37,7 +39,7 @@ export type Difference = {
   wallets: readonly Address[];
   block: number;
   text: string;
-  /** True if only the log is wrong: fetching what it lacks would change nothing in the state, and add no row to it. */
+  /** True if only the log is wrong, at a past block: the comparison before an index is served does not find that. */
   isOfLog: boolean;
 };
 
@@ -49,6 +51,7 @@ export class ChainVerification {
   #lastFailure: string | undefined;
   #nextChangedAt = 0;
   #nextContradictedAt = 0;
+  #contradictedIntervalMs = CONTRADICTED_INTERVAL_MS;
   #nextBatchAt = 0;
   /** Wallets about which a proof said something else than the index, and the block of the proof. */
   readonly contradicted = new Map<Address, number>();
@@ -104,7 +107,10 @@ export class ChainVerification {
 
   /** Compares wallets as they are now, and their log, which answers at past blocks come from, as far as it is final. */
   async #verifyContradicted({ verified, final }: VerificationState, now: number, signal: AbortSignal): Promise<void> {
-    this.#nextContradictedAt = now + CONTRADICTED_INTERVAL_MS;
+    const hasRested = now > this.#nextContradictedAt + MAX_CONTRADICTED_INTERVAL_MS;
+    const interval = hasRested ? CONTRADICTED_INTERVAL_MS : this.#contradictedIntervalMs;
+    this.#nextContradictedAt = now + interval;
+    this.#contradictedIntervalMs = Math.min(interval * 2, MAX_CONTRADICTED_INTERVAL_MS);
     const due = [...this.contradicted].slice(0, CONTRADICTED);
     // Whoever asks again reports it again.
     for (const [wallet] of due) this.contradicted.delete(wallet);
@@ -168,6 +174,7 @@ export class ChainVerification {
     const text = `${difference.text}, at block ${difference.block}`;
     log(`${chain.name}: ${text}.${others} The chain is not answered for until its index is repaired.`);
     this.difference = difference;
+    this.#contradictedIntervalMs = CONTRADICTED_INTERVAL_MS;
     await saveDifference(connection, schema, { chainId: chain.chainId, difference: text });
   }
 

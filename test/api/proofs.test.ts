@@ -207,6 +207,24 @@ test("the client asks for proofs and verifies them, by hashes that it is given",
   });
   const asked = other.check({ ...question, chainId: CHAIN } as Check);
   await expect(asked).rejects.toMatchObject({ name: "RegistryError", isRetryable: false });
+
+  const failing = createClient({
+    url: api.url,
+    proofs: requireProofs((_, number) => {
+      if (number === newest - 3n) throw new TypeError("block not found");
+      return number === newest - 4n ? new Promise<never>(() => {}) : readHash(_, number);
+    }),
+  });
+  const both = [question, { ...question, delegate: question?.vault }].map(
+    (one) => ({ ...one, chainId: CHAIN }) as Check,
+  );
+  const results = await failing.checks(both, { block: newest - 3n });
+  expect(results.map(({ error }) => [error?.isRetryable, error?.message])).toEqual(
+    both.map(() => [true, "The trusted hash cannot be found: block not found"]),
+  );
+  const signal = AbortSignal.timeout(2_000);
+  const endless = failing.check(both[0] as Check, { block: newest - 4n, signal });
+  await expect(endless).rejects.toMatchObject({ name: "TimeoutError" });
 });
 
 test("the client takes no old block for the newest one", async ({ api, indexed: { subject }, questions }) => {
@@ -284,7 +302,7 @@ test("a block before the registry is a 400 that says so", async ({ fresh, node, 
   const block = (await subject.local.client.getBlockNumber()) - 6n;
   node.intercept = async (request) => {
     if (request.method === "eth_getProof") return { result: { accountProof: [], storageProof: [] } };
-    if (request.method !== "eth_getBlockByNumber") return undefined;
+    if (request.method !== "eth_getBlockByNumber" || request.params[0] !== toHex(block)) return undefined;
     const { result } = (await askNode(subject.local.url, request)) as { result: RpcBlock };
     // A state without accounts.
     const empty = { ...result, stateRoot: keccak256("0x80") };
@@ -348,6 +366,67 @@ test("a network whose headers do not hash to their hash has no proofs, until the
   expect(known(CHAIN)?.available).toBe(true);
   expect(known(1)).toEqual({ available: false, reason: expect.stringContaining("no node") });
   expect(known(324)).toEqual({ available: false, reason: expect.stringContaining("Merkle") });
+});
+
+test("a node that is busy when asked for a header is no network of another form", async ({
+  databaseUrl,
+  questions,
+  indexed: { subject },
+}) => {
+  const [question] = questions;
+  if (!question) throw new Error("There are no questions.");
+  const other = await launchRpcProxy(subject.local.url);
+  const plain = await launchRpcProxy(subject.local.url);
+  const api = await startTestApi({ databaseUrl, env: { [`PROOF_RPC_URL_${CHAIN}`]: `${other.url},${plain.url}` } });
+  const answerHeader = (answer: RpcResponse) => async (request: RpcRequest) => {
+    if (request.method === "debug_getRawHeader") return answer;
+    if (request.method !== "eth_getBlockByHash") return undefined;
+    const block = JSON.stringify(await askNode(subject.local.url, request));
+    return JSON.parse(block.replace(/"extraData":"0x/, '"extraData":"0xab'));
+  };
+  const unknown = { error: { code: -32_601, message: "the method does not exist" } };
+  for (const [first, second, status] of [
+    [{ error: { code: -32_005, message: "limit exceeded" } }, unknown, 503],
+    [unknown, { error: { code: -32_007, message: "request limit reached" } }, 503],
+    [{ status: 429, body: JSON.stringify({ error: { code: 429, message: "too many" } }) }, unknown, 503],
+    [{ stalls: true }, unknown, 503],
+    [unknown, unknown, 400],
+  ] as const) {
+    other.intercept = answerHeader(first);
+    plain.intercept = answerHeader(second);
+    const { status: answered, json } = await ask(api, pathOf(question));
+    expect([answered, json.type], JSON.stringify([first, second])).toEqual([status, "/docs#problem-proof-unavailable"]);
+    const { networks } = (await (await api.get("/networks")).json()) as {
+      networks: { chainId: number; proofs: { available: boolean } }[];
+    };
+    expect(networks.find(({ chainId }) => chainId === CHAIN)?.proofs.available).toBe(status === 503);
+  }
+  other.stop();
+  plain.stop();
+});
+
+test("a past block is read from nodes only whose chain is the index's", async ({
+  databaseUrl,
+  questions,
+  indexed: { subject },
+}) => {
+  const [question] = questions;
+  if (!question) throw new Error("There are no questions.");
+  const other = await launchRpcProxy(subject.local.url);
+  const api = await startTestApi({ databaseUrl, env: { [`PROOF_RPC_URL_${CHAIN}`]: other.url } });
+  const newest = await subject.local.client.getBlockNumber();
+  const before = await askNode(subject.local.url, {
+    method: "eth_getBlockByNumber",
+    params: [toHex(newest - 1n), false],
+  });
+  // It still returns the index's block by its hash.
+  other.intercept = ({ method, params }) =>
+    method === "eth_getBlockByNumber" && params[0] === toHex(newest) ? before : undefined;
+  const past = pathOf(question, `&block=${newest - 2n}`);
+  expect((await ask(api, past)).status).toBe(503);
+  other.intercept = () => undefined;
+  expect((await ask(api, past)).status).toBe(200);
+  other.stop();
 });
 
 test("without a node for proofs the problem says so, and the indexer's is not asked", async ({ samples }) => {

@@ -126,6 +126,29 @@ describe("many checks of the same tick", () => {
     expect(values).toEqual(allPlaces(200));
   });
 
+  test("wait for all the room that a proof takes, as it cannot be divided", async () => {
+    const { reply } = createLimitedService(25);
+    const statuses: number[] = [];
+    const registry = createClient({
+      url: "http://service",
+      fetch: async () => {
+        const { status, headers } = reply({ checks: Array.from({ length: 10 }, () => ({ tokenId: "1" })) }, 10);
+        statuses.push(status);
+        return respond(true, status, Object.fromEntries(headers));
+      },
+      proofs: async (transport) => {
+        await transport.send({ path: "/registry/v2/check/all", cost: 10 });
+        return { value: true, block: { number: 7n, final: true } };
+      },
+    });
+    const asking = registry.checks(
+      Array.from({ length: 9 }, () => ({ registry: "v2", check: "all", delegate: ADDRESS, vault: ADDRESS })),
+    );
+    await vi.runAllTimersAsync();
+    expect((await asking).map(({ value }) => value)).toEqual(Array(9).fill(true));
+    expect(statuses).toEqual(Array(9).fill(200));
+  });
+
   test("are sent again after a 503, as late as it says", async () => {
     let requests = 0;
     const { values, waits } = await ask(60, (body) =>

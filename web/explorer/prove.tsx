@@ -7,6 +7,7 @@ import { type FetchFailure, fetchJson } from "../shared/fetch-json.ts";
 import { amountLabel } from "../shared/labels.ts";
 import { FailureNotice } from "../shared/notice.tsx";
 import { saveFile } from "../shared/save-file.ts";
+import { TimeAgo } from "../shared/time.tsx";
 import { useAnswer } from "../shared/use-answer.ts";
 import { describePlace } from "./describe-place.ts";
 import { buildExplorerUrls } from "./use-networks.ts";
@@ -66,7 +67,8 @@ const ShownProof = ({ file, proven, network }: Proven & { network: Network }) =>
       <p>
         <strong>Verified in your browser: {answer}.</strong>{" "}
         {places.length === 1 ? "This word" : `These ${places.length} words`} of the {question.registry} registry's
-        storage decided it, after block {number}:
+        storage decided it, after block {number} (<TimeAgo timestamp={Number(block.timestamp)} />
+        ):
       </p>
       <ul class="places">
         {places.map((place) => (
@@ -113,6 +115,9 @@ const fetchProof = async (
   // Awaited after the request.
   loading.catch(() => {});
   const result = await fetchJson<verification.Proof>(`${url}&proof=true`, { signal });
+  // The check itself is right: it was answered without a proof.
+  if (result.kind === "bad-request")
+    return { kind: "failed", status: 400, title: "There is no proof", detail: result.detail };
   if (result.kind !== "ok") return result;
   const { value: file } = result;
   const module = await loading.catch(() => null);
