@@ -91,7 +91,7 @@ type FeedOptions = {
 
 /**
  * Reads new changes of all networks once for all streams, while there are any. A stream that is not up to date, or is
- * slow, reads by itself until it is: only one of them at a time.
+ * slow, reads by itself until it is, and a webhook when it has news: at any time at most one stream and one webhook.
  */
 export class ChangeFeed {
   readonly #options: FeedOptions;

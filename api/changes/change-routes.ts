@@ -267,7 +267,7 @@ const answerStream = (
 ): Response => {
   requireSome(shards, { chainId, chains, filters, finality });
   if (c.req.method === "HEAD") return respond(c, 200, null, STREAM_HEADERS);
-  // Nothing would end it.
+  // `feed.stop()` has already ended the streams; a new one would hold the server open.
   if (feed.isStopped) throw overloaded("This process is stopping. Connect again.");
   const leave = places.take(c.get("caller"));
   const { incoming, outgoing } = c.env;

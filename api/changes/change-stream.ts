@@ -4,7 +4,7 @@ import { inSlices } from "../slices.ts";
 import { showChange } from "../wallets/wallet-json.ts";
 import { encodeChangeCursor, type Position } from "./change-cursor.ts";
 import type { ChangeFeed, Follower, Head } from "./change-feed.ts";
-import { type Filters, type Finality, ROWS, rowsToRead } from "./filters.ts";
+import { type Filters, type Finality, ROWS_ALONE, rowsToRead } from "./filters.ts";
 import type { Asked, NetworkChanges, Question, ReadChange } from "./read-changes.ts";
 
 /** Text that waits for a reader. */
@@ -57,9 +57,9 @@ export class ChangeStream implements Follower {
   /** When it ran out of room; null while it has some. */
   #fullSince: number | null = null;
   #toldAt = this.#startedAt;
-  /** Rows to read next. */
+  /** Rows to read next: fewer after a read with more changes than there was room for, as the rest is read again. */
   #rows: number;
-  /** The networks that it has heard of: the same array until the service may know others. */
+  /** The networks that it has heard of. `findChains()` returns the same array while nothing has changed. */
   #found: readonly number[] = [];
   /** True if it has sent something since it last told how far it is. */
   #hasNews = true;
@@ -236,8 +236,7 @@ export class ChangeStream implements Follower {
         this.#behind.set(chainId, change.position);
       });
       if (!hasRoom) {
-        // Many are listed: what there is no room for is read again.
-        this.#rows = ROWS;
+        this.#rows = ROWS_ALONE;
         return true;
       }
       this.#rows = rowsToRead(question.filters);

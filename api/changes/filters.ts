@@ -19,9 +19,9 @@ const areAllListed = ({ registry, contract, type, ...wallets }: Filters): boolea
   registry === "both" && !contract && !type && Object.values(wallets).filter(Boolean).length < 2;
 
 /** Changes that a stream or a webhook reads by itself at a time: about as many as a stream has room for. */
-export const ROWS = 100;
-const ROWS_TO_SEARCH = 1_000;
+export const ROWS_ALONE = 100;
+const ROWS_TO_SEARCH_ALONE = 1_000;
 
 /** Tells how many rows to read: more if not all of them are listed. */
-export const rowsToRead = (filters: Filters, rows = ROWS, rowsToSearch = ROWS_TO_SEARCH): number =>
+export const rowsToRead = (filters: Filters, rows = ROWS_ALONE, rowsToSearch = ROWS_TO_SEARCH_ALONE): number =>
   areAllListed(filters) ? rows : rowsToSearch;

@@ -10,7 +10,10 @@ export const POOLS = {
   bulk: { max: 2, timeoutMs: 1_000 },
   /** Long lists. Each holds a connection while it is read. */
   cursors: { max: 4, timeoutMs: 20_000 },
-  /** Live changes. Readers who are up to date, those who catch up, and webhooks: each kind runs one statement at a time. */
+  /**
+   * Live changes. Readers who are up to date, those who catch up, and webhooks: each kind reads once at a time, with a
+   * statement for each shard.
+   */
   changes: { max: 2, timeoutMs: 1_000 },
   /** Digests and insights, which no request waits for. */
   background: { max: 1, timeoutMs: 10_000 },

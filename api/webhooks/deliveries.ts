@@ -43,7 +43,7 @@ const FIRST_PAUSE = sql`interval '5 seconds'`;
 const LONGEST_PAUSE = sql`interval '6 hours'`;
 /** The receiver says that it is no more. */
 const GONE = 410;
-/** An owner who has paused a webhook for so long, or has not seen that it is, wants it no more. */
+/** Deletes a webhook of an owner after it has been paused for this long. */
 const FORGOTTEN = sql`interval '90 days'`;
 
 const value = sql.placeholder;

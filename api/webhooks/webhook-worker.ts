@@ -151,9 +151,9 @@ export class WebhookWorker {
     const failing = listed.filter(({ isFailing }) => isFailing).length;
     load.webhooks = { active: listed.length - failing, failing, paused };
     load.lagSeconds = { operator: 0, wallet: 0 };
-    for (const { owner, waitedSeconds } of listed) {
-      const made = owner === null ? "operator" : "wallet";
-      load.lagSeconds[made] = Math.max(load.lagSeconds[made], waitedSeconds ?? 0);
+    for (const webhook of listed) {
+      const owner = webhook.owner === null ? "operator" : "wallet";
+      load.lagSeconds[owner] = Math.max(load.lagSeconds[owner], webhook.waitedSeconds ?? 0);
     }
     this.#follow(new Set(listed.map(({ finality }) => finality)));
     this.#serve();
@@ -180,10 +180,11 @@ export class WebhookWorker {
 
   /** Notes which webhooks have to be told. */
   #hear(finality: Finality, chainIds: ReadonlySet<number>, isTold: (filters: Filters) => boolean): void {
-    inSlices([...this.#webhooks.values()], ({ id, filters, chainIds: theirs, finality: their }) => {
-      const isTheirs = their === finality && (theirs.length === 0 || theirs.some((chainId) => chainIds.has(chainId)));
+    inSlices([...this.#webhooks.values()], (webhook) => {
+      const { id, filters } = webhook;
+      const isOfNetwork = webhook.chainIds.length === 0 || webhook.chainIds.some((chainId) => chainIds.has(chainId));
       // It may be gone by now.
-      if (!isTheirs || !this.#webhooks.has(id) || !isTold(filters)) return;
+      if (webhook.finality !== finality || !isOfNetwork || !this.#webhooks.has(id) || !isTold(filters)) return;
       this.#news.add(id);
       this.#enqueue(id);
     })

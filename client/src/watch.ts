@@ -39,7 +39,7 @@ export type WatchOptions = {
 
 type Service = Pick<TransportOptions, "url" | "apiKey" | "fetch" | "onWait">;
 
-/** The service sends something every 15 s at least. */
+/** The service sends something about every 10 s. */
 const MAX_SILENCE_MS = 45_000;
 /** The delay stops doubling at 32 s. */
 const MAX_DOUBLINGS = 7;
