@@ -29,6 +29,8 @@ export type ChangeCursor = {
   /** On networks without a position, changes after this time (seconds since 1970) have to be sent. */
   since: number;
   positions: ReadonlyMap<number, Position>;
+  /** Parts of networks that this version of the service does not know: another one goes on from them. */
+  unknown: readonly string[];
 };
 
 /** The whole log. */
@@ -77,13 +79,14 @@ export const parseChangeCursor = (text: string): ChangeCursor | undefined => {
   if (text.length > 4_096 || !CURSOR.test(text)) return undefined;
   const [question = "", since = "", ...entries] = text.split("~");
   const positions = new Map<number, Position>();
+  const unknown = new Map<number, string>();
   for (const entry of entries) {
     const found = parsePosition(entry);
-    if (!found || positions.has(found.chainId)) return undefined;
-    // Another version of the service may know other networks.
+    if (!found || positions.has(found.chainId) || unknown.has(found.chainId)) return undefined;
     if (networks.has(found.chainId)) positions.set(found.chainId, found.position);
+    else unknown.set(found.chainId, entry);
   }
-  return { question, since: Number.parseInt(since, 36), positions };
+  return { question, since: Number.parseInt(since, 36), positions, unknown: [...unknown.values()] };
 };
 
 const parsePosition = (entry: string): { chainId: number; position: Position } | undefined => {

@@ -117,8 +117,13 @@ const query = { ...changeQuery, cursor: changeCursor, limit, partial };
 type AskedNetworks = Partial<Pick<NetworkValues, "chainId" | "registry">>;
 
 /** A question, and where its answer starts. */
-type Started = { filters: Filters; finality: Finality; name: string; since: number; findStart: FindStart };
-type FindStart = (chainId: number) => Position | "now" | null;
+type Started = {
+  filters: Filters;
+  finality: Finality;
+  name: string;
+  since: number;
+  findStart: (chainId: number) => Position | "now" | null;
+} & Pick<ChangeCursor, "positions" | "unknown">;
 
 /** Adds the changes of all delegations, as pages and as a stream. */
 export const addChanges = (app: ApiApp, parts: Parts): void => {
@@ -171,7 +176,8 @@ const start = (
   const cursor = lastEventId ?? given;
   const { registry, wallet, vault, delegate, contract, type } = filters;
   const name = nameChanges(chainId, finality, filters);
-  const question = { filters: { registry, wallet, vault, delegate, contract, type }, finality, name };
+  const asked = { registry, wallet, vault, delegate, contract, type };
+  const question = { filters: asked, finality, name, positions: new Map<number, Position>(), unknown: [] };
   // A network that cannot be answered for now has later all changes of the time in which it could not be.
   if (!cursor) {
     const since = Math.max(0, Math.floor(Date.now() / 1000) - maxLagSeconds);
@@ -181,7 +187,11 @@ const start = (
   if (cursor.question !== name) {
     throw badParameters([{ ...WRONG_CHANGE_CURSOR, ...(lastEventId && { parameter: "Last-Event-ID" }) }]);
   }
-  return { ...question, since: cursor.since, findStart: (id) => cursor.positions.get(id) ?? null };
+  const { since, unknown } = cursor;
+  // Anyone can write a cursor with other networks.
+  const isAsked = (id: number) => chainId.length === 0 || chainId.includes(id);
+  const positions = new Map([...cursor.positions].filter(([id]) => isAsked(id)));
+  return { ...question, since, unknown, positions, findStart: (id) => positions.get(id) ?? null };
 };
 
 const JSON_HEADERS = { "Content-Type": "application/json", "Cache-Control": "no-store", Vary: "Accept" };
@@ -189,8 +199,8 @@ const JSON_HEADERS = { "Content-Type": "application/json", "Cache-Control": "no-
 const answerPage = async (
   c: ApiContext,
   { database, shards }: Parts,
-  { chainId, chains, limit, partial, cursor }: Values,
-  { filters, finality, name, since, findStart }: Started,
+  { chainId, chains, limit, partial }: Values,
+  { filters, finality, name, since, findStart, ...cursor }: Started,
 ): Promise<Response> => {
   // Before the first wait, as a refresh of the shards may find more networks.
   const unanswered = findUnknownNetworks(shards, { chainId, cursor: undefined });
@@ -198,14 +208,10 @@ const answerPage = async (
   const rows = rowsToRead(filters, limit, ROWS_TO_SEARCH);
   const found = await readChanges(database, shards, { filters, finality, since, rows, pool: "lists" }, asked);
   const read: NetworkChanges[] = [];
-  const positions = new Map<number, Position>();
   // Networks that are not known at the moment keep their place.
-  if (chainId.length === 0 && typeof cursor === "object") {
-    for (const [id, position] of cursor.positions) positions.set(id, position);
-  }
+  const positions = new Map(cursor.positions);
   for (const each of asked) {
     const changes = found.get(each);
-    if (each.position && each.position !== "now") positions.set(each.chainId, each.position);
     if (changes instanceof Problem) unanswered.push({ chainId: each.chainId, problem: changes });
     else if (changes) read.push(changes);
   }
@@ -216,11 +222,8 @@ const answerPage = async (
   const undo = sent.flatMap(({ chainId, undoTo }) => (undoTo ? [{ chainId, afterBlock: undoTo.block }] : []));
   const blocks: Record<number, ReachedBlock> = {};
   for (const { chainId, reached } of sent) if (reached) blocks[chainId] = reached;
-  const next = encodeChangeCursor(
-    name,
-    since,
-    [...positions.values()].map(({ text }) => text),
-  );
+  const texts = [...positions.values()].map(({ text }) => text);
+  const next = encodeChangeCursor(name, since, [...texts, ...cursor.unknown]);
   const shown = await renderInSlices(changes, (change) => JSON.stringify(showLiveChange(change)));
   const before = JSON.stringify({ undo }).slice(0, -1);
   const after = JSON.stringify({ blocks, unanswered: unanswered.map(showUnanswered), next }).slice(1);
@@ -262,8 +265,8 @@ const answerStream = (
   c: ApiContext,
   { shards, feed, log }: Parts,
   places: StreamPlaces,
-  { chainId, chains, cursor }: Values,
-  { filters, finality, name, since, findStart }: Started,
+  { chainId, chains }: Values,
+  { filters, finality, name, since, findStart, ...cursor }: Started,
 ): Response => {
   requireSome(shards, { chainId, chains, filters, finality });
   if (c.req.method === "HEAD") return respond(c, 200, null, STREAM_HEADERS);
@@ -272,8 +275,7 @@ const answerStream = (
   const leave = places.take(c.get("caller"));
   const { incoming, outgoing } = c.env;
   const positions = new Map<number, Position | "now">();
-  const known = chainId.length === 0 && typeof cursor === "object" ? [...cursor.positions.keys()] : [];
-  for (const id of new Set([...known, ...chains])) {
+  for (const id of new Set([...cursor.positions.keys(), ...chains])) {
     const position = findStart(id);
     if (position) positions.set(id, position);
   }
@@ -287,6 +289,7 @@ const answerStream = (
       findChains:
         chainId.length > 0 ? () => chains : () => findNetworks(shards, { chainId, registry: filters.registry }),
       positions,
+      unknown: cursor.unknown,
     },
     onEnd: leave,
     abort: () => outgoing.destroy(),

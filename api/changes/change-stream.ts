@@ -29,6 +29,8 @@ type StreamQuestion = {
   findChains: () => readonly number[];
   /** Where to start on each network; on others at `since`. */
   positions: ReadonlyMap<number, Position | "now">;
+  /** Parts of its cursors that this version of the service does not know. */
+  unknown: readonly string[];
 };
 
 type StreamOptions = {
@@ -278,8 +280,8 @@ export class ChangeStream implements Follower {
 
   /** @param at - where the event is */
   #show(event: string, at: { chainId: number; position: Position } | null, data: string): string {
-    const { name, since } = this.#options.question;
-    const texts: string[] = at ? [at.position.text] : [];
+    const { name, since, unknown } = this.#options.question;
+    const texts = at ? [at.position.text, ...unknown] : [...unknown];
     for (const [chainId, head] of this.#joined) if (chainId !== at?.chainId) texts.push(head.positionOf(this).text);
     for (const [chainId, position] of this.#behind) {
       if (chainId !== at?.chainId && position && position !== "now") texts.push(position.text);

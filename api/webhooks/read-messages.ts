@@ -24,7 +24,7 @@ export const readMessages = async (
 ): Promise<ReadMessages> => {
   const parsed = parseChangeCursor(cursor);
   if (!parsed) throw new Error("The cursor of a webhook cannot be read.");
-  const { question, since, positions } = parsed;
+  const { question, since, positions, unknown } = parsed;
   // Networks that are not known at the moment keep their place.
   const texts = new Map([...positions].map(([chainId, { text }]) => [chainId, text]));
   const chains = findNetworks(shards, { chainId: [...chainIds], registry: filters.registry });
@@ -35,7 +35,7 @@ export const readMessages = async (
   const read: ReadMessages = { messages: [], after: cursor, hasMore: false, unanswered: [] };
   const moveTo = (chainId: number, text: string): string => {
     texts.set(chainId, text);
-    read.after = encodeChangeCursor(question, since, texts.values());
+    read.after = encodeChangeCursor(question, since, [...texts.values(), ...unknown]);
     return read.after;
   };
   for (const [{ chainId }, changes] of found) {

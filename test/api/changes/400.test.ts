@@ -1,6 +1,6 @@
 import { expect } from "vitest";
 import { HOT } from "../../support/api.ts";
-import { readChangesPage } from "../../support/changes.ts";
+import { openStream, readChangesPage } from "../../support/changes.ts";
 import { test } from "../../support/test.ts";
 
 const ask = async (
@@ -84,14 +84,24 @@ test("a cursor that cannot be read", async ({ samples }) => {
   });
 });
 
-test("a cursor with a network that is no longer known goes on with the others", async ({ samples }) => {
+test("a cursor with networks that are not known goes on with the others, and keeps their places", async ({
+  samples,
+}) => {
   const all = "?finality=latest";
   const { changes } = await readChangesPage(samples, `${all}&limit=1000&cursor=start`);
   const { next } = await readChangesPage(samples, `${all}&limit=1&cursor=start`);
-  const unknown = (2).toString(36);
-  const page = await readChangesPage(samples, `${all}&limit=1000&cursor=${next}~${unknown}.5-3.${"x".repeat(22)}`);
-  expect(page.changes).toEqual(changes.slice(1));
-  expect(page.next).not.toContain(`~${unknown}.`);
+  // One without a registry, as of another version, and one that is not indexed here.
+  for (const chainId of [2, 10]) {
+    const place = `~${chainId.toString(36)}.5-3.${"x".repeat(22)}`;
+    const page = await readChangesPage(samples, `${all}&limit=1000&cursor=${next}${place}`);
+    expect(page.changes).toEqual(changes.slice(1));
+    expect(page.next).toContain(place);
+    const stream = await openStream(samples, all, `${next}${place}`);
+    const [first] = await stream.readUntil(() => true);
+    expect(first?.id).toContain(place);
+    stream.close();
+    expect(await ask(samples, `${all}&cursor=${next}${place}${place}`)).toEqual({ status: 400, errors: ["cursor"] });
+  }
 });
 
 test("a cursor with positions that nobody had is answered with what is there", async ({ samples }) => {

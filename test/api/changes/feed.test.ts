@@ -51,6 +51,7 @@ const openFeed = async () => {
         since: 0,
         findChains: () => chains,
         positions: new Map(position && [[CHAIN, position]]),
+        unknown: [],
       },
       onEnd: () => {},
       abort: () => {},

@@ -82,6 +82,24 @@ test("changes of before the webhook are not sent, unless it starts at the beginn
   expect(blocksOf(fromNow)).toEqual([block]);
 });
 
+test("a cursor keeps the place of a network that only another version of the service knows", async ({
+  api: _,
+  databaseUrl,
+  database,
+}) => {
+  const receiver = await startReceiver();
+  const vault = vaultNumber(11);
+  const { id } = await createWebhook(databaseUrl, receiver.url, "--finality", "latest", "--vault", vault);
+  const place = `~2.5-3.${"x".repeat(22)}`;
+  await database.query("update service.webhook set cursor = cursor || $2 where id = $1", [id, place]);
+  const [block = 0] = await addBlocks(database, [vault]);
+  await waitForMessages(receiver, 1);
+  const position = `~1.${block.toString(36)}`;
+  const isSaved = async () => (await readWebhook(database, id)).cursor.includes(position);
+  await waitUntil("its cursor has moved", isSaved);
+  expect((await readWebhook(database, id)).cursor).toContain(place);
+});
+
 test("a message that fails is sent again with the same id and body, with growing pauses, before the next one", async ({
   api: _,
   databaseUrl,
