@@ -210,7 +210,10 @@ export class ChangeStream implements Follower {
     if (this.#isOver) return [];
     return [...this.#behind].flatMap(([chainId, position]): Asked[] => {
       const head = feed.findHead(question.finality, chainId);
-      return head?.reached && position !== "now" ? [{ chainId, position, toBlock: head.position.block }] : [];
+      if (!head?.reached || position === "now") return [];
+      const toBlock = head.position.block;
+      // An index that is behind the reader's final block has no answer.
+      return position && position.final > toBlock ? [] : [{ chainId, position, toBlock }];
     });
   }
 
@@ -254,6 +257,8 @@ export class ChangeStream implements Follower {
    * @returns true if there are any
    */
   #join(): boolean {
+    // A head would keep it.
+    if (this.#isOver) return false;
     const { feed, question } = this.#options;
     let hasJoined = false;
     for (const [chainId, position] of this.#behind) {

@@ -1,7 +1,7 @@
 import { encodeChangeCursor, parseChangeCursor } from "../changes/change-cursor.ts";
 import type { ChangeFeed } from "../changes/change-feed.ts";
 import { showLiveChange } from "../changes/change-stream.ts";
-import { rowsToRead } from "../changes/filters.ts";
+import { ROWS_ALONE, rowsToRead } from "../changes/filters.ts";
 import { Problem } from "../problem.ts";
 import type { Shards } from "../shards/shards.ts";
 import { inSlices } from "../slices.ts";
@@ -17,7 +17,7 @@ type ReadMessages = {
   unanswered: number[];
 };
 
-/** Reads the next messages of a webhook: per network, in the order of its log. */
+/** Reads the next messages of a webhook, some 100 at most: per network, in the order of its log. */
 export const readMessages = async (
   { feed, shards }: { feed: ChangeFeed; shards: Shards },
   { filters, finality, chainIds, cursor }: Pick<DueWebhook, "filters" | "finality" | "chainIds" | "cursor">,
@@ -48,11 +48,16 @@ export const readMessages = async (
       const after = moveTo(chainId, changes.undoTo.text);
       read.messages.push(createMessage("delegation.undone", Date.now(), data, after));
     }
-    await inSlices(changes.changes, (change) => {
+    const next = changes.changes.slice(0, Math.max(0, ROWS_ALONE - read.messages.length));
+    await inSlices(next, (change) => {
       const data = showLiveChange(change);
       const after = moveTo(chainId, change.position.text);
       read.messages.push(createMessage("delegation.changed", data.blockTimestamp * 1000, data, after));
     });
+    if (next.length < changes.changes.length) {
+      read.hasMore = true;
+      break;
+    }
     if (changes.position) moveTo(chainId, changes.position.text);
     read.hasMore ||= changes.hasMore;
   }

@@ -1,13 +1,14 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { expect, onTestFinished, test, vi } from "vitest";
-import type { Position } from "../../../api/changes/change-cursor.ts";
-import { ChangeFeed } from "../../../api/changes/change-feed.ts";
+import { createPosition, encodeChangeCursor, type Position } from "../../../api/changes/change-cursor.ts";
+import { ChangeFeed, Head } from "../../../api/changes/change-feed.ts";
 import { ChangeStream } from "../../../api/changes/change-stream.ts";
 import type { Filters } from "../../../api/changes/filters.ts";
 import { readChanges } from "../../../api/changes/read-changes.ts";
 import type { Database } from "../../../api/database/database.ts";
 import { databaseUnavailable } from "../../../api/database/problems.ts";
 import { Problem } from "../../../api/problem.ts";
+import { readMessages } from "../../../api/webhooks/read-messages.ts";
 import { VAULT } from "../../support/api.ts";
 import { addBlock, openSampleLog } from "../../support/changes.ts";
 import { waitUntil } from "../../support/setup.ts";
@@ -19,7 +20,7 @@ const FILTERS = { registry: "both" } as const;
 
 const openFeed = async () => {
   const log = await openSampleLog();
-  const { client, database, shards } = log;
+  const { client, schema, database, shards } = log;
   const reads = { ofFeed: 0, ofStreams: 0 };
   const hooks = { before: async (_isOfFeed: boolean) => {}, after: async (_isOfFeed: boolean) => {} };
   const read: Database["read"] = async (pool, statement, values) => {
@@ -81,6 +82,19 @@ const openFeed = async () => {
     addBlock: async () => {
       newest = await addBlock(client, VAULT);
     },
+    /** Adds changes to the first block. */
+    addChanges: (count: number) =>
+      client.query(
+        `insert into ${schema}.delegation_change
+         select (jsonb_populate_record(one, jsonb_build_object('block_number', 1, 'log_index', i))).*
+         from (select c as one from ${schema}.delegation_change c where chain_id = $1 and type = 'ALL' limit 1) c,
+           generate_series(1, $2::int) i`,
+        [CHAIN, count],
+      ),
+    countChanges: async (type: "ALL") => {
+      const query = `select count(*)::int from ${schema}.delegation_change where chain_id = $1 and type = $2`;
+      return (await client.query(query, [CHAIN, type])).rows[0].count;
+    },
     newest: () => newest,
     readPosition: async (): Promise<Position> => {
       const asked = { chainId: CHAIN, position: null };
@@ -118,19 +132,8 @@ test("readers who resume at once catch up with a chain that has new blocks befor
 });
 
 test("a stream that nobody reads keeps 64 kB and an event, whatever its filter, and then goes on", async () => {
-  const { client, schema, feed, reads, hooks, openUnread } = await openFeed();
-  const CHANGES = 1_500;
-  await client.query(
-    `insert into ${schema}.delegation_change
-     select (jsonb_populate_record(one, jsonb_build_object('block_number', 1, 'log_index', i))).*
-     from (select c as one from ${schema}.delegation_change c where chain_id = $1 and type = 'ALL' limit 1) c,
-       generate_series(1, $2::int) i`,
-    [CHAIN, CHANGES],
-  );
-  const { rows } = await client.query(
-    `select count(*)::int from ${schema}.delegation_change where chain_id = $1 and type = 'ALL'`,
-    [CHAIN],
-  );
+  const { feed, reads, hooks, openUnread, addChanges, countChanges } = await openFeed();
+  await addChanges(1_500);
   const stream = openUnread(null, { ...FILTERS, type: "ALL" });
   await waitUntil("it has read", () => reads.ofStreams);
   let before = -1;
@@ -165,8 +168,52 @@ test("a stream that nobody reads keeps 64 kB and an event, whatever its filter, 
       .map((digits) => digits.padStart(10, "0"))
       .join(),
   );
-  expect(places).toHaveLength(rows[0].count);
+  expect(places).toHaveLength(await countChanges("ALL"));
   expect(places).toEqual([...new Set(places)].sort());
+});
+
+test("a webhook reads a hundred messages at a time, whatever its filter", async () => {
+  const { feed, shards, addChanges, countChanges } = await openFeed();
+  await addChanges(250);
+  const webhook = { filters: { ...FILTERS, type: "ALL" }, finality: "latest", chainIds: [CHAIN] } as const;
+  const lengths: number[] = [];
+  const bodies = new Set<string>();
+  let cursor = encodeChangeCursor("q".repeat(16), 0, []);
+  for (let hasMore = true; hasMore; ) {
+    const read = await readMessages({ feed, shards }, { ...webhook, cursor });
+    lengths.push(read.messages.length);
+    for (const { body } of read.messages) bodies.add(body);
+    ({ hasMore, after: cursor } = read);
+  }
+  expect(Math.max(...lengths)).toBe(100);
+  const count = await countChanges("ALL");
+  expect([bodies.size, lengths.reduce((sum, length) => sum + length, 0)]).toEqual([count, count]);
+});
+
+test("a stream that is closed while it waits joins no network", async () => {
+  const { feed, open, openUnread } = await openFeed();
+  const join = vi.spyOn(Head.prototype, "join");
+  onTestFinished(() => join.mockRestore());
+  const { count } = open();
+  openUnread("now").close();
+  await waitUntil("the other one is up to date", () => count("progress"));
+  await feed.waitForTick();
+  expect(join).toHaveBeenCalledTimes(1);
+});
+
+test("a stream whose final block the index has not reached reads nothing until it has", async () => {
+  const { feed, reads, openUnread, addBlock, readPosition } = await openFeed();
+  const { block } = await readPosition();
+  const final = block + 2;
+  const position = createPosition(CHAIN, { block: final, change: null, final, hash: "", blocks: null });
+  const stream = openUnread(position);
+  for (let tick = 0; tick < 3; tick++) await feed.waitForTick();
+  expect(reads.ofStreams).toBe(0);
+  for (let added = 0; added < 3; added++) await addBlock();
+  const reader = stream.body.pipeThrough(new TextDecoderStream()).getReader();
+  let text = "";
+  while (!text.includes("event: progress")) text += (await reader.read()).value;
+  expect([...text.matchAll(/"blockNumber":(\d+)/g)].map(([, number]) => Number(number))).toEqual([block + 3]);
 });
 
 test("a change comes with the first read after its block is in the index, twice a second", async () => {
