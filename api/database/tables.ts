@@ -223,7 +223,7 @@ export const webhookDelivery = service.table("webhook_delivery", {
   type: text().notNull(),
   body: text().notNull(),
   cursor: text(),
-  isAsked: boolean().notNull().default(false),
+  askedAt: time(),
   attempts: integer().notNull().default(0),
   sentAt: time(),
   status: integer(),
@@ -231,7 +231,7 @@ export const webhookDelivery = service.table("webhook_delivery", {
   answer: text(),
   milliseconds: integer(),
   deliveredAt: time(),
-  createdAt: time().notNull().default(sql`now()`),
+  createdAt: time().notNull().default(sql`date_trunc('second', now())`),
 });
 
 export const webhookWorker = service.table("webhook_worker", {

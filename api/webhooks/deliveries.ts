@@ -48,6 +48,9 @@ const FORGOTTEN = sql`interval '90 days'`;
 
 const value = sql.placeholder;
 
+/** The exact time of an attempt without an answer would tell how long a name took to find: which our networks have. */
+const NOW = sql`date_trunc('second', now())`;
+
 /** By somebody, by the service, or because its owner is blocked. */
 const IS_PAUSED = sql`(w.paused_at is not null
   or exists (select from ${blockedOwner} as blocked where blocked.owner = w.owner))`;
@@ -92,9 +95,9 @@ const BEGIN = compileStatement<Receiver & { deliveryId: string }>(
     select receiver.*, begun.id as "deliveryId" from receiver, begun`,
 );
 
-const SENT = sql`attempts = attempts + 1, sent_at = now(), status = ${value("status")}::int, error = ${value("error")}::text,
+const SENT = sql`attempts = attempts + 1, sent_at = ${NOW}, status = ${value("status")}::int, error = ${value("error")}::text,
   answer = ${value("answer")}::text, milliseconds = ${value("milliseconds")}::int,
-  delivered_at = coalesce(delivered_at, case when ${value("isDelivered")}::boolean then now() end)`;
+  delivered_at = coalesce(delivered_at, case when ${value("isDelivered")}::boolean then ${NOW} end)`;
 
 /** None if another process has delivered it. */
 const SETTLE = compileStatement<{ isGivenUp: boolean }>(
@@ -105,12 +108,12 @@ const SETTLE = compileStatement<{ isGivenUp: boolean }>(
     )
     update ${webhook} as w set
       cursor = case when is_delivered then sent.cursor else w.cursor end,
-      failing_since = case when not is_delivered then coalesce(failing_since, now()) end,
+      failing_since = case when not is_delivered then coalesce(failing_since, ${NOW}) end,
       next_attempt_at = case when not is_delivered then least(
-        now() + greatest(${FIRST_PAUSE}, least(${LONGEST_PAUSE}, now() - coalesce(failing_since, now()))),
-        coalesce(failing_since, now()) + ${GIVE_UP}) end,
+        ${NOW} + greatest(${FIRST_PAUSE}, least(${LONGEST_PAUSE}, ${NOW} - coalesce(failing_since, ${NOW}))),
+        coalesce(failing_since, ${NOW}) + ${GIVE_UP}) end,
       paused_at = case when not is_delivered and (status = ${sql.raw(`${GONE}`)} or now() >= failing_since + ${GIVE_UP})
-        then coalesce(paused_at, now()) else paused_at end,
+        then coalesce(paused_at, ${NOW}) else paused_at end,
       paused_reason = case
         when is_delivered or paused_at is not null then paused_reason
         when status = ${sql.raw(`${GONE}`)} then 'The receiver answered 410 Gone.'
@@ -128,16 +131,17 @@ const SAVE = compileStatement<object>(
 const ASKED = compileStatement<AskedDelivery>(
   "list-asked-webhook-deliveries",
   sql`select * from (
-      select distinct on (w.id) w.id, w.owner, w.url, ${SECRETS}, d.id as "deliveryId", d.message_id as "messageId", d.body
+      select distinct on (w.id) w.id, w.owner, w.url, ${SECRETS}, d.id as "deliveryId", d.message_id as "messageId", d.body,
+        d.asked_at
       from ${webhookDelivery} as d join ${webhook} as w on w.id = d.webhook_id
-      where d.is_asked and not exists (select from ${blockedOwner} as blocked where blocked.owner = w.owner)
-      order by w.id, d.id
-    ) as asked order by "deliveryId" limit 100`,
+      where d.asked_at is not null and not exists (select from ${blockedOwner} as blocked where blocked.owner = w.owner)
+      order by w.id, d.asked_at, d.id
+    ) as asked order by asked_at, "deliveryId" limit 100`,
 );
 
 const SETTLE_ASKED = compileStatement<object>(
   "settle-asked-webhook-delivery",
-  sql`update ${webhookDelivery} set ${SENT}, is_asked = false where id = ${value("deliveryId")}`,
+  sql`update ${webhookDelivery} set ${SENT}, asked_at = null where id = ${value("deliveryId")}`,
 );
 
 const FORGET = [
@@ -194,7 +198,7 @@ export const saveCursor = async (
   await database.read("checks", SAVE, moved);
 };
 
-/** Tests, and messages to send again, oldest first: of each webhook one. */
+/** Tests, and messages to send again: of each webhook one, in the order in which somebody asked for them. */
 export const listAskedDeliveries = (database: Database): Promise<AskedDelivery[]> => database.read("checks", ASKED, {});
 
 export const settleAskedDelivery = async (

@@ -122,7 +122,7 @@ const prepared = memoizeByDatabase(({ db }) => {
         messageId: value("messageId"),
         type: value("type"),
         body: value("body"),
-        isAsked: true,
+        askedAt: sql`now()`,
       })
       .onConflictDoNothing()
       .prepare("insert-webhook-test"),
@@ -130,12 +130,13 @@ const prepared = memoizeByDatabase(({ db }) => {
     sendAgain: compileStatement<{ isPaused: boolean }>(
       "send-webhook-delivery-again",
       sql`with asked as (
-          update ${webhookDelivery} set is_asked = cursor is null or delivered_at is not null
+          update ${webhookDelivery} set
+            asked_at = case when cursor is null or delivered_at is not null then coalesce(asked_at, now()) end
           where webhook_id = ${value("id")} and message_id = ${value("messageId")}
-          returning webhook_id, is_asked
+          returning webhook_id, asked_at
         ), hurried as (
           update ${webhook} set next_attempt_at = null
-          where id in (select webhook_id from asked where not is_asked) returning paused_at is not null as is_paused
+          where id in (select webhook_id from asked where asked_at is null) returning paused_at is not null as is_paused
         )
         select coalesce(is_paused, false) as "isPaused" from asked left join hurried on true`,
     ),

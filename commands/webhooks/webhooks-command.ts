@@ -110,8 +110,8 @@ const deliveries =
     );
   };
 
-const showOutcome = ({ status, error, isAsked, sentAt }: DeliveryInfo): string =>
-  error ?? (status !== null ? `delivered, ${status}` : isAsked || !sentAt ? "waiting" : "");
+const showOutcome = ({ status, error, askedAt, sentAt }: DeliveryInfo): string =>
+  error ?? (status !== null ? `delivered, ${status}` : askedAt || !sentAt ? "waiting" : "");
 
 const test =
   (id: string): Run =>

@@ -8,7 +8,7 @@ import type { DeliveryJson, DeliveryListJson } from "./json.ts";
 const WAITING_MS = 1_500;
 const IDLE_MS = 15_000;
 
-const isWaiting = ({ isAsked, sentAt }: DeliveryJson) => isAsked || sentAt === null;
+const isWaiting = ({ askedAt, sentAt }: DeliveryJson) => askedAt !== null || sentAt === null;
 
 /** The newest messages of a webhook, and what became of them. */
 export const Deliveries = ({ path, onSettled }: { path: string; onSettled: () => void }) => {

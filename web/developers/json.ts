@@ -61,7 +61,7 @@ export type DeliveryJson = {
   messageId: string;
   type: string;
   body: string;
-  isAsked: boolean;
+  askedAt: string | null;
   attempts: number;
   sentAt: string | null;
   status: number | null;

@@ -43,7 +43,7 @@ create table service.webhook_delivery (
   type text not null,
   body text not null,
   cursor text,
-  is_asked boolean not null default false,
+  asked_at timestamptz,
   attempts integer not null default 0,
   sent_at timestamptz,
   status integer,
@@ -51,13 +51,13 @@ create table service.webhook_delivery (
   answer text,
   milliseconds integer,
   delivered_at timestamptz,
-  created_at timestamptz not null default now()
+  created_at timestamptz not null default date_trunc('second', now())
 );
 create unique index webhook_delivery_message on service.webhook_delivery (webhook_id, message_id);
 create unique index webhook_delivery_pending on service.webhook_delivery (webhook_id)
   where cursor is not null and delivered_at is null;
 create index webhook_delivery_newest on service.webhook_delivery (webhook_id, id);
-create index webhook_delivery_asked on service.webhook_delivery (id) where is_asked;
+create index webhook_delivery_asked on service.webhook_delivery (asked_at) where asked_at is not null;
 comment on table service.webhook_delivery is 'The newest messages of each webhook. One that was sent but not delivered stays as it is: the receiver may have it.';
 comment on column service.webhook_delivery.id is 'Its number.';
 comment on column service.webhook_delivery.webhook_id is 'The webhook.';
@@ -65,7 +65,7 @@ comment on column service.webhook_delivery.message_id is 'The header webhook-id,
 comment on column service.webhook_delivery.type is 'The type of the message.';
 comment on column service.webhook_delivery.body is 'What is sent.';
 comment on column service.webhook_delivery.cursor is 'The cursor of the webhook once it is delivered. Null for a test.';
-comment on column service.webhook_delivery.is_asked is 'True while somebody waits for it to be sent, or sent again, out of turn.';
+comment on column service.webhook_delivery.asked_at is 'When somebody asked for it to be sent, or sent again, out of turn. Null: nobody waits for that.';
 comment on column service.webhook_delivery.attempts is 'How often it was sent.';
 comment on column service.webhook_delivery.sent_at is 'When it was sent last.';
 comment on column service.webhook_delivery.status is 'The status of the last answer. Null: there was none.';

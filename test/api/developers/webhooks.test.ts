@@ -8,8 +8,14 @@ import { addBlocks, runWebhooks, startReceiver, vaultNumber, verify, WEBHOOKS_ON
 
 const test = base.extend("env", WEBHOOKS_ON);
 
-type WebhookJson = { id: string; url: string; secret: string; pausedAt: string | null; vault?: string };
-type DeliveryJson = { messageId: string; status: number | null; body: string; isAsked: boolean; sentAt: string | null };
+type WebhookJson = { id: string; url: string; secret: string; vault?: string } & Record<
+  "pausedAt" | "failingSince" | "nextAttemptAt",
+  string | null
+>;
+type DeliveryJson = { messageId: string; status: number | null; body: string } & Record<
+  "createdAt" | "askedAt" | "sentAt",
+  string | null
+>;
 
 const make = (visitor: Visitor, body: object) =>
   visitor.send<WebhookJson & { detail: string; type: string; errors: { parameter: string }[] }>("webhooks", {
@@ -24,7 +30,7 @@ const waitForDelivery = (visitor: Visitor, id: string, isWanted: (delivery: Deli
     "it is delivered",
     async () => (await visitor.send<{ deliveries: DeliveryJson[] }>(`webhooks/${id}/deliveries`)).json.deliveries[0],
     20,
-    (delivery) => delivery !== undefined && delivery.sentAt !== null && !delivery.isAsked && isWanted(delivery),
+    (delivery) => delivery !== undefined && delivery.sentAt !== null && delivery.askedAt === null && isWanted(delivery),
   );
 
 test("201, 200, 202, 204: made, listed without its secret, tested, sent again, paused, resumed, rotated, deleted", async ({
@@ -158,6 +164,18 @@ test("409: a message of a paused webhook comes when it is resumed, in order", as
     code: 1,
     stderr: expect.stringContaining(`resume ${id}`),
   });
+});
+
+test("times are whole seconds: how long an attempt without an answer took would tell which names there are", async ({
+  owner,
+  database,
+}) => {
+  const vault = vaultNumber(2);
+  const { id } = (await make(owner, { url: "http://127.0.0.1:9/", vault, finality: "latest" })).json;
+  await addBlocks(database, [vault]);
+  const { createdAt, sentAt } = (await waitForDelivery(owner, id, () => true)) ?? expect.fail();
+  const { failingSince, nextAttemptAt } = (await list(owner)).find((each) => each.id === id) ?? expect.fail();
+  for (const time of [createdAt, sentAt, failingSince, nextAttemptAt]) expect(time).toMatch(/:\d\d\.000Z$/);
 });
 
 test("the newest fifty deliveries are kept", async ({ owner, database }) => {
