@@ -9,7 +9,9 @@ type NewsOptions = {
   shards: Shards;
   finality: Finality;
   onNews: (changes: NetworkChanges) => void;
-  /** Called with networks that may have changes that were not seen. */
+  /** Called with networks that are followed from now on: earlier changes were not seen. */
+  onFollowed: (chainIds: ReadonlySet<number>) => void;
+  /** Called again and again with the networks that can be answered for. */
   onReached: (chainIds: ReadonlySet<number>) => void;
 };
 
@@ -18,8 +20,6 @@ export class News implements Follower {
   readonly finality: Finality;
   readonly #options: NewsOptions;
   readonly #heads = new Map<number, Head>();
-  /** Networks that can be answered for. */
-  readonly #reached = new Set<number>();
 
   constructor(options: NewsOptions) {
     this.#options = options;
@@ -37,22 +37,20 @@ export class News implements Follower {
   }
 
   tellProgress(): void {
-    const { feed, shards, onReached } = this.#options;
+    const { feed, shards, onFollowed, onReached } = this.#options;
+    const followed = new Set<number>();
     const reached = new Set<number>();
     for (const { chainId } of shards.chainStates()) {
       const head = feed.findHead(this.finality, chainId);
       if (head && head !== this.#heads.get(chainId)) {
         head.join(this);
         this.#heads.set(chainId, head);
-        this.#reached.delete(chainId);
+        followed.add(chainId);
       }
-      if (!head?.reached) this.#reached.delete(chainId);
-      else if (!this.#reached.has(chainId)) {
-        this.#reached.add(chainId);
-        reached.add(chainId);
-      }
+      if (head?.reached) reached.add(chainId);
     }
-    if (reached.size > 0) onReached(reached);
+    if (followed.size > 0) onFollowed(followed);
+    onReached(reached);
   }
 
   /** It takes all changes at once. */

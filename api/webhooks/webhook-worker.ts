@@ -35,12 +35,15 @@ import { generateMessageId, pruneDeliveries } from "./webhooks.ts";
 const TICK_MS = 1_000;
 /** Even without news each webhook reads its part of the log, so that its cursor does not stay far behind. */
 const SWEEP_MS = 600_000;
-/** A receiver whose last answer took longer counts with those that fail. */
+/** How often old webhooks are deleted. */
+const FORGET_MS = 600_000;
+/** A receiver that took longer to answer, or gave no answer, counts with those that fail for a while. */
 const SLOW_MS = 1_000;
+const SLOW_FOR_MS = 300_000;
 /** Time for messages in flight when the process stops. */
 const STOP_MS = 4_000;
 
-/** What takes places. `slow`: receivers that fail, or were slow. `asked`: tests, and messages to send again. */
+/** What takes places. `slow`: receivers that fail, or were slow of late. `asked`: tests, and messages to send again. */
 const KINDS = ["asked", "slow", "quick"] as const;
 
 type Kind = (typeof KINDS)[number];
@@ -76,13 +79,17 @@ export class WebhookWorker {
   readonly #webhooks = new Map<string, ListedWebhook>();
   /** Webhooks that may have something to read. */
   readonly #news = new Set<string>();
-  /** Webhooks whose last answer was slow. */
-  readonly #slow = new Set<string>();
+  /** When webhooks last had a slow answer, or none. */
+  readonly #slow = new Map<string, number>();
+  /** Networks that could not be answered for when a webhook read the log. */
+  readonly #unanswered = new Map<string, readonly number[]>();
+  /** When each webhook reads the log without news. */
+  readonly #sweepAt = new Map<string, number>();
   /** Turns of webhooks by their ids, and asked deliveries by theirs: first come, first served. */
   readonly #queues = { asked: new Map<string, Work>(), slow: new Map<string, Work>(), quick: new Map<string, Work>() };
   readonly #busy = new Map<string, { kind: Kind; owner: string | null; working: Promise<void> }>();
   readonly #followers = new Map<Finality, News>();
-  #sweptAt = Number.NEGATIVE_INFINITY;
+  #forgotAt = Number.NEGATIVE_INFINITY;
   #isWorker = false;
   /** Aborted when this process loses its right to send. */
   #sending = new AbortController();
@@ -126,22 +133,28 @@ export class WebhookWorker {
   async #refresh(): Promise<void> {
     const { database, load } = this.#options;
     this.#isWorker = true;
-    const now = performance.now();
-    const isSweep = now - this.#sweptAt > SWEEP_MS;
-    if (isSweep) this.#sweptAt = now;
     const listed = await listActiveWebhooks(database);
     const paused = await countPausedWebhooks(database);
     const asked = await listAskedDeliveries(database);
+    const now = performance.now();
+    for (const [id, at] of this.#slow) if (now - at > SLOW_FOR_MS) this.#slow.delete(id);
     const gone = new Set(this.#webhooks.keys());
     this.#webhooks.clear();
     for (const webhook of listed) {
-      this.#webhooks.set(webhook.id, webhook);
-      const isNew = !gone.delete(webhook.id);
-      if (isNew || isSweep) this.#news.add(webhook.id);
-      if (webhook.waitedSeconds !== null || this.#news.has(webhook.id)) this.#enqueue(webhook.id);
+      const { id, waitedSeconds } = webhook;
+      gone.delete(id);
+      this.#webhooks.set(id, webhook);
+      const sweepAt = this.#sweepAt.get(id);
+      if (sweepAt === undefined || sweepAt < now) {
+        this.#news.add(id);
+        // Those that are new together are not swept together.
+        this.#sweepAt.set(id, now + SWEEP_MS * (sweepAt === undefined ? Math.random() : 1));
+      }
+      if (waitedSeconds !== null || this.#news.has(id)) this.#enqueue(id);
     }
+    const { slow, quick } = this.#queues;
     for (const id of gone) {
-      for (const names of [this.#news, this.#slow, this.#queues.slow, this.#queues.quick]) names.delete(id);
+      for (const names of [this.#news, this.#unanswered, this.#sweepAt, slow, quick]) names.delete(id);
     }
     this.#queues.asked.clear();
     for (const each of asked) {
@@ -157,7 +170,9 @@ export class WebhookWorker {
     }
     this.#follow(new Set(listed.map(({ finality }) => finality)));
     this.#serve();
-    if (isSweep) await forgetOldWebhooks(database);
+    if (now - this.#forgotAt < FORGET_MS) return;
+    await forgetOldWebhooks(database);
+    this.#forgotAt = now;
   }
 
   #follow(wanted: ReadonlySet<Finality>): void {
@@ -173,8 +188,9 @@ export class WebhookWorker {
         const isTold = undoTo ? () => true : (filters: Filters) => changes.some((change) => isAsked(filters, change));
         this.#hear(finality, new Set([chainId]), isTold);
       };
-      const onReached = (chainIds: ReadonlySet<number>) => this.#hear(finality, chainIds, () => true);
-      this.#followers.set(finality, new News({ feed, shards, finality, onNews, onReached }));
+      const onFollowed = (chainIds: ReadonlySet<number>) => this.#hear(finality, chainIds, () => true);
+      const onReached = (chainIds: ReadonlySet<number>) => this.#readAgain(finality, chainIds);
+      this.#followers.set(finality, new News({ feed, shards, finality, onNews, onFollowed, onReached }));
     }
   }
 
@@ -190,6 +206,18 @@ export class WebhookWorker {
     })
       .then(() => this.#serve())
       .catch((error) => this.#report(error));
+  }
+
+  /** Lets webhooks read that lack one of these networks. */
+  #readAgain(finality: Finality, chainIds: ReadonlySet<number>): void {
+    for (const [id, unanswered] of this.#unanswered) {
+      const isOfFinality = this.#webhooks.get(id)?.finality === finality;
+      if (!isOfFinality || !unanswered.some((chainId) => chainIds.has(chainId))) continue;
+      this.#unanswered.delete(id);
+      this.#news.add(id);
+      this.#enqueue(id);
+    }
+    this.#serve();
   }
 
   /** Lets a webhook wait for its turn, unless it does so already, or has it, or may not have one yet. */
@@ -228,6 +256,7 @@ export class WebhookWorker {
   async #advance(id: string): Promise<void> {
     // Before the log is read: what comes then is news again.
     this.#news.delete(id);
+    this.#unanswered.delete(id);
     let isDone = false;
     try {
       isDone = await this.#sendAll(id);
@@ -245,7 +274,7 @@ export class WebhookWorker {
 
   /** @returns false if there is more. Throws NotNow if the rest has to wait. */
   async #sendAll(id: string): Promise<boolean> {
-    const { database, feed, limits } = this.#options;
+    const { database, limits } = this.#options;
     const endsAt = performance.now() + limits.turnMs;
     const webhook = await findDueWebhook(database, id);
     if (!webhook) throw new NotNow();
@@ -256,6 +285,7 @@ export class WebhookWorker {
       if (performance.now() >= endsAt) return false;
     }
     const { messages, after, hasMore, unanswered } = await readMessages(this.#options, { ...webhook, cursor });
+    if (unanswered.length > 0 && this.#webhooks.has(id)) this.#unanswered.set(id, unanswered);
     try {
       for (const message of messages) {
         const begun = await beginDelivery(database, { ...message, id, messageId: generateMessageId(), before: cursor });
@@ -268,8 +298,6 @@ export class WebhookWorker {
       if (messages.length > 0) await pruneDeliveries(database, id);
     }
     if (after !== cursor) await saveCursor(database, { id, before: cursor, after });
-    // Can be answered for by now: its return is no news any more.
-    if (unanswered.some((chainId) => feed.findHead(webhook.finality, chainId)?.reached)) throw new NotNow();
     return !hasMore;
   }
 
@@ -277,8 +305,7 @@ export class WebhookWorker {
     const { database, log } = this.#options;
     const { id } = receiver;
     const outcome = await this.#post(receiver, delivery);
-    if ((outcome.milliseconds ?? 0) > SLOW_MS) this.#slow.add(id);
-    else this.#slow.delete(id);
+    if (outcome.milliseconds === null || outcome.milliseconds > SLOW_MS) this.#slow.set(id, performance.now());
     const settled = await settleDelivery(database, delivery, outcome);
     // Not the reason: it can name the receiver.
     if (settled?.isGivenUp) log.warn({ webhook: id }, 'A webhook is paused: "npm run webhooks -- list" says why');
@@ -312,8 +339,7 @@ export class WebhookWorker {
     this.#sending.abort();
     this.#sending = new AbortController();
     this.#webhooks.clear();
-    this.#news.clear();
-    this.#slow.clear();
+    for (const names of [this.#news, this.#slow, this.#unanswered, this.#sweepAt]) names.clear();
     for (const queue of Object.values(this.#queues)) queue.clear();
     this.#follow(new Set());
     load.webhooks = null;
