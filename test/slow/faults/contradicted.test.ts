@@ -31,9 +31,9 @@ test("a wallet about which a proof contradicts the index is compared next, and t
   const schema = await readServedSchema(database);
   type Pair = { registry: "v1" | "v2"; vault: string; delegate: string };
   const ask = async ({ registry, vault, delegate }: Pair) => {
-    const wallets = registry === "v1" ? { delegate, vault } : { to: delegate, from: vault };
-    const query = new URLSearchParams({ ...wallets, chainId: String(chainId), proof: "true" });
-    const response = await api.get(`/registry/${registry}/check/all?${query}`);
+    const wallets = registry === "v1" ? `delegate=${delegate}&vault=${vault}` : `to=${delegate}&from=${vault}`;
+    const path = `/registry/${registry}/check/all?${wallets}&chainId=${chainId}&proof=true`;
+    const response = await api.get(path);
     const { result, type } = (await response.json()) as { result?: boolean; type?: string };
     return result ?? type;
   };
