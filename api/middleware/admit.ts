@@ -66,7 +66,7 @@ export const admit = ({ usage, limiter, metrics, now }: Admission): ApiMiddlewar
   };
 };
 
-/** Applies the rate limit to the developer page, counted apart from requests to /registry and /wallets. */
+/** Applies the rate limit to the developer page, counted apart from questions. */
 export const admitToDeveloperPage =
   (limiter: Limiter): ApiMiddleware =>
   async (c, next) => {

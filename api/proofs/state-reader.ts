@@ -87,11 +87,9 @@ const readPastBlock = async (
   known: KnownBlock,
 ): Promise<ProvenBlock> => {
   const read = async (request: RpcRequest) => {
-    const params = [numberToHex(number), false];
-    const [block] = await Promise.all([
-      request({ method: "eth_getBlockByNumber", params }) as Promise<RpcBlock | null>,
-      requireBlock(request, known),
-    ]);
+    const [block, newest] = await Promise.all([number, known.number].map((one) => fetchBlock(request, one)));
+    // By hash, a node returns blocks of other forks too.
+    if (newest?.hash !== known.hash) throw new Error(`The node has another block ${known.number} than the index.`);
     if (!block) throw new Error(`The node does not have block ${number}.`);
     return proveBlock(chainId, request, block);
   };
@@ -104,12 +102,8 @@ const readPastBlock = async (
   return first;
 };
 
-/** Throws unless a node's chain has a block: by hash, nodes return blocks of other forks too. */
-const requireBlock = async (request: RpcRequest, { number, hash }: KnownBlock): Promise<void> => {
-  const params = [numberToHex(number), false];
-  const block = (await request({ method: "eth_getBlockByNumber", params })) as RpcBlock | null;
-  if (block?.hash !== hash) throw new Error(`The node has another block ${number} than the index.`);
-};
+const fetchBlock = (request: RpcRequest, number: bigint) =>
+  request({ method: "eth_getBlockByNumber", params: [numberToHex(number), false] }) as Promise<RpcBlock | null>;
 
 const readKnownBlock = async (request: RpcRequest, { number, hash }: KnownBlock): Promise<RpcBlock> => {
   const block = (await request({ method: "eth_getBlockByHash", params: [hash, false] })) as RpcBlock | null;

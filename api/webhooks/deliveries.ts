@@ -51,7 +51,7 @@ const value = sql.placeholder;
 /** The exact time of an attempt without an answer would tell how long a name took to find: which our networks have. */
 const NOW = sql`date_trunc('second', now())`;
 
-/** By somebody, by the service, or because its owner is blocked. */
+/** A user or the service has paused it, or its owner is blocked. */
 const IS_PAUSED = sql`(w.paused_at is not null
   or exists (select from ${blockedOwner} as blocked where blocked.owner = w.owner))`;
 const IS_DUE = sql`coalesce(w.next_attempt_at <= now(), true)`;
@@ -198,7 +198,7 @@ export const saveCursor = async (
   await database.read("checks", SAVE, moved);
 };
 
-/** Tests, and messages to send again: of each webhook one, in the order in which somebody asked for them. */
+/** Lists tests, and messages to send again: one of each webhook, in the order of the requests. */
 export const listAskedDeliveries = (database: Database): Promise<AskedDelivery[]> => database.read("checks", ASKED, {});
 
 export const settleAskedDelivery = async (

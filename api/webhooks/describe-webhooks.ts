@@ -4,7 +4,7 @@ import type { ApiApp } from "../context.ts";
 
 const timestamp = z.string().openapi({
   format: "date-time",
-  description: "The time of the block; of an undo, when it was found; of a test, when somebody asked for it.",
+  description: "The time of the block; of an undo, when it was found; of a test, when it was requested.",
 });
 
 const headers = z.object({
@@ -29,7 +29,7 @@ const MESSAGES = {
     example: { chainId: 1, afterBlock: 20_000_000 },
   },
   "webhook.test": {
-    description: "Somebody asked for a test. It says nothing of delegations.",
+    description: "A user requested a test. It says nothing about delegations.",
     data: z.object({ webhook: z.string().openapi({ description: "The id of the webhook." }) }),
     example: { webhook: "wh_0123456789abcdef" },
   },

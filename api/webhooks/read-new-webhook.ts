@@ -48,7 +48,7 @@ export const createOwnersReader = (
   allowedNetworks: BlockList | null,
 ): ((texts: Texts) => NewWebhook) => {
   const { readTexts } = defineParameters({
-    // Without a cursor: an owner could make the service send the whole log to somebody else.
+    // Without a cursor: an owner could make the service send the whole log to another server.
     query: { ...changeQuery, url: allowedNetworks ? anyUrl : ownUrl },
     lists: ["chainId"],
     validate: (values) => validateNetworks(shards, { ...values, chains: [] }),

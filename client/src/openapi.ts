@@ -457,7 +457,7 @@ export interface webhooks {
     put?: never;
     /**
      * webhook.test
-     * @description Somebody asked for a test. It says nothing of delegations. Signed as Standard Webhooks says. The operator of a service decides if it has webhooks.
+     * @description A user requested a test. It says nothing about delegations. Signed as Standard Webhooks says. The operator of a service decides if it has webhooks.
      */
     post: operations["webhook-test"];
     delete?: never;
@@ -3129,7 +3129,7 @@ export interface operations {
           type: "delegation.changed";
           /**
            * Format: date-time
-           * @description The time of the block; of an undo, when it was found; of a test, when somebody asked for it.
+           * @description The time of the block; of an undo, when it was found; of a test, when it was requested.
            */
           timestamp: string;
           data: components["schemas"]["Change"];
@@ -3177,7 +3177,7 @@ export interface operations {
           type: "delegation.undone";
           /**
            * Format: date-time
-           * @description The time of the block; of an undo, when it was found; of a test, when somebody asked for it.
+           * @description The time of the block; of an undo, when it was found; of a test, when it was requested.
            */
           timestamp: string;
           data: {
@@ -3227,7 +3227,7 @@ export interface operations {
           type: "webhook.test";
           /**
            * Format: date-time
-           * @description The time of the block; of an undo, when it was found; of a test, when somebody asked for it.
+           * @description The time of the block; of an undo, when it was found; of a test, when it was requested.
            */
           timestamp: string;
           data: {

@@ -95,8 +95,8 @@ export const requireProofs =
     const { json, headers } = await transport.send({ path, cost: COST, signal });
     const proof = json as Proof;
     const block = readBlockHeaders(at, headers);
-    const finding = findHash(() => trustedHash(chainId, block.number));
-    const hash = await orAborted(finding, signal);
+    const find = () => trustedHash(chainId, block.number);
+    const hash = await orAborted(findHash(find), signal);
     const proven = verifyProof(proof, { hash, chainId, check: question, addresses: addresses[chainId] });
     if (proven.block.number !== block.number) throw notAnAnswer({ block: proven.block.number });
     const isChosenByService = at.block === undefined || at.block === "finalized";

@@ -10,7 +10,7 @@ export type WebhookMessage = {
   | { type: "delegation.changed"; data: Change }
   /** A reorg makes every change of a network after a block void. */
   | { type: "delegation.undone"; data: { chainId: number; afterBlock: number } }
-  /** Somebody asked for a test. */
+  /** A user requested a test. */
   | { type: "webhook.test"; data: { webhook: string } }
 );
 

@@ -12,7 +12,7 @@ const SELECT_DATABASES = `
 /** Replicas and their operators ask the primary over the database postgres: CloudNativePG, Patroni, pg_rewind. */
 const SELECT_REPLICATORS = "select rolname as name from pg_roles where rolreplication and rolcanlogin and not rolsuper";
 
-/** Another session has changed the same row at the same time, for which Postgres has no other code; dropped a role. */
+/** Another session has changed the same row, for which Postgres has no code of its own; or it has dropped a role. */
 const CHANGED_MEANWHILE = ["XX000", "42704"];
 const ATTEMPTS = 5;
 

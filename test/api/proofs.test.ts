@@ -54,6 +54,21 @@ const pathOf = ({ registry, check, ...parameters }: WorldQuestion, more = ""): s
   return `/registry/${registry}/check/${check}?${query}${more}`;
 };
 
+/** Reads for which networks there are proofs. */
+const readProofsOf = async (api: Api) => {
+  const { networks } = (await (await api.get("/networks")).json()) as {
+    networks: { chainId: number; proofs: { available: boolean; reason: string | null } }[];
+  };
+  return (chainId: number) => networks.find((network) => network.chainId === chainId)?.proofs;
+};
+
+/** Answers as a node whose blocks have headers that do not hash to their hashes. */
+const changeHeader = (target: string) => async (request: RpcRequest) => {
+  if (request.method !== "eth_getBlockByHash") return undefined;
+  const answer = JSON.stringify(await askNode(target, request));
+  return JSON.parse(answer.replace(/"extraData":"0x/, '"extraData":"0xab'));
+};
+
 const ask = async (api: Api, path: string) => {
   const response = await api.get(path);
   return { status: response.status, headers: response.headers, json: (await response.json()) as Proof & Problem };
@@ -345,24 +360,14 @@ test("a network whose headers do not hash to their hash has no proofs, until the
 }) => {
   const [question] = questions;
   if (!question) throw new Error("There are no questions.");
-  const proofsOf = async () => {
-    const { networks } = (await (await api.get("/networks")).json()) as {
-      networks: { chainId: number; proofs: { available: boolean; reason: string | null } }[];
-    };
-    return (chainId: number) => networks.find((network) => network.chainId === chainId)?.proofs;
-  };
-  expect((await proofsOf())(CHAIN)).toEqual({ available: true, reason: null });
-  node.intercept = async (request) => {
-    if (request.method !== "eth_getBlockByHash") return undefined;
-    const answer = JSON.stringify(await askNode(indexed.subject.local.url, request));
-    return JSON.parse(answer.replace(/"extraData":"0x/, '"extraData":"0xab'));
-  };
+  expect((await readProofsOf(api))(CHAIN)).toEqual({ available: true, reason: null });
+  node.intercept = changeHeader(indexed.subject.local.url);
   const { status, json } = await ask(api, pathOf(question));
   expect({ status, type: json.type }).toEqual({ status: 400, type: "/docs#problem-proof-unavailable" });
   node.intercept = () => undefined;
-  expect((await proofsOf())(CHAIN)).toEqual({ available: false, reason: expect.stringContaining("headers") });
+  expect((await readProofsOf(api))(CHAIN)).toEqual({ available: false, reason: expect.stringContaining("headers") });
   expect((await ask(api, pathOf(question))).status).toBe(200);
-  const known = await proofsOf();
+  const known = await readProofsOf(api);
   expect(known(CHAIN)?.available).toBe(true);
   expect(known(1)).toEqual({ available: false, reason: expect.stringContaining("no node") });
   expect(known(324)).toEqual({ available: false, reason: expect.stringContaining("Merkle") });
@@ -378,12 +383,9 @@ test("a node that is busy when asked for a header is no network of another form"
   const other = await launchRpcProxy(subject.local.url);
   const plain = await launchRpcProxy(subject.local.url);
   const api = await startTestApi({ databaseUrl, env: { [`PROOF_RPC_URL_${CHAIN}`]: `${other.url},${plain.url}` } });
-  const answerHeader = (answer: RpcResponse) => async (request: RpcRequest) => {
-    if (request.method === "debug_getRawHeader") return answer;
-    if (request.method !== "eth_getBlockByHash") return undefined;
-    const block = JSON.stringify(await askNode(subject.local.url, request));
-    return JSON.parse(block.replace(/"extraData":"0x/, '"extraData":"0xab'));
-  };
+  const changed = changeHeader(subject.local.url);
+  const answerHeader = (answer: RpcResponse) => async (request: RpcRequest) =>
+    request.method === "debug_getRawHeader" ? answer : changed(request);
   const unknown = { error: { code: -32_601, message: "the method does not exist" } };
   for (const [first, second, status] of [
     [{ error: { code: -32_005, message: "limit exceeded" } }, unknown, 503],
@@ -396,10 +398,7 @@ test("a node that is busy when asked for a header is no network of another form"
     plain.intercept = answerHeader(second);
     const { status: answered, json } = await ask(api, pathOf(question));
     expect([answered, json.type], JSON.stringify([first, second])).toEqual([status, "/docs#problem-proof-unavailable"]);
-    const { networks } = (await (await api.get("/networks")).json()) as {
-      networks: { chainId: number; proofs: { available: boolean } }[];
-    };
-    expect(networks.find(({ chainId }) => chainId === CHAIN)?.proofs.available).toBe(status === 503);
+    expect((await readProofsOf(api))(CHAIN)?.available).toBe(status === 503);
   }
   other.stop();
   plain.stop();

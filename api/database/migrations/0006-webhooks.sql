@@ -34,7 +34,7 @@ comment on column service.webhook.created_at is 'When it was made.';
 comment on column service.webhook.failing_since is 'Since when no message has been delivered, although one was sent.';
 comment on column service.webhook.next_attempt_at is 'When to try again. Null: as soon as there is a message.';
 comment on column service.webhook.paused_at is 'Since when nothing is sent.';
-comment on column service.webhook.paused_reason is 'Why the service paused it. Null: somebody did.';
+comment on column service.webhook.paused_reason is 'Why the service paused it. Null: a user did.';
 
 create table service.webhook_delivery (
   id bigint generated always as identity primary key,
@@ -65,7 +65,7 @@ comment on column service.webhook_delivery.message_id is 'The header webhook-id,
 comment on column service.webhook_delivery.type is 'The type of the message.';
 comment on column service.webhook_delivery.body is 'What is sent.';
 comment on column service.webhook_delivery.cursor is 'The cursor of the webhook once it is delivered. Null for a test.';
-comment on column service.webhook_delivery.asked_at is 'When somebody asked for it to be sent, or sent again, out of turn. Null: nobody waits for that.';
+comment on column service.webhook_delivery.asked_at is 'When a user requested that it be sent, or sent again, out of turn. Null: no request waits.';
 comment on column service.webhook_delivery.attempts is 'How often it was sent.';
 comment on column service.webhook_delivery.sent_at is 'When it was sent last.';
 comment on column service.webhook_delivery.status is 'The status of the last answer. Null: there was none.';
