@@ -18,11 +18,11 @@ import { connectClient } from "../support/setup.ts";
 
 const MATES = 60;
 
-/** Sends all requests at once, with the poisoned one in the middle. */
+/** Sends all requests at once, with the poisoned one in the middle, each from its own address: none waits for its turn. */
 const askTogether = async (api: Api, poisoned: string, mate: string) => {
   const startedAt = performance.now();
-  const ask = async (path: string) => {
-    const response = await api.get(path);
+  const ask = async (path: string, place: number) => {
+    const response = await api.get(path, { headers: { "X-Forwarded-For": `198.51.100.${place}` } });
     return { path, answer: [response.status, await response.text()], ms: performance.now() - startedAt };
   };
   const half: string[] = new Array(MATES / 2).fill(mate);
@@ -38,7 +38,7 @@ test.for([
   const databaseUrl = await createSampleDatabase();
   const database = await connectClient(databaseUrl);
   const schema = await readServedSchema(database);
-  const api = await startTestApi({ databaseUrl, env: FRESH_FOR_A_DAY });
+  const api = await startTestApi({ databaseUrl, env: { ...FRESH_FOR_A_DAY, TRUST_PROXY: "127.0.0.1" } });
   const good = [200, await (await api.get(mate)).text()];
   expect((await api.get(bad)).status).toBe(200);
   /** Adds a condition for one wallet's rows to the view that the API reads. */
